@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from fedaigc.errors import VerificationFailed
+from fedaigc.identifiers import new_node_id, new_request_id, new_round_id, node_id, round_id
+
+
+def test_fresh_names_pass_their_own_check_and_differ() -> None:
+    assert node_id(new_node_id()) != new_node_id()
+    assert round_id(new_round_id()) != new_round_id()
+    assert new_request_id() != new_request_id()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "n-", "n-0123456789abcdeg", "r-0123456789abcdef", "n-0123456789abcdef\n"]
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(VerificationFailed):
+        node_id(text)
