@@ -1,0 +1,1 @@
+"""The commands of `fedaigc-edge`, one file a command."""

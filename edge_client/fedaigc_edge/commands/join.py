@@ -1,0 +1,108 @@
+"""`fedaigc-edge join`: enrol this device with one token and serve."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from fedaigc.errors import JoinTokenError, ModelError
+from fedaigc_edge.commands.options import device_options, settings_of
+from fedaigc_edge.settings import EdgeSettings
+
+MAX_TOKEN_INPUT = 4096
+STDIN = "-"
+
+
+@click.command()
+@click.argument("url", required=False)
+@click.option("--token", required=True, help="From `fedaigc-server token create`; - reads it from stdin.")
+@device_options
+@click.option("--name", help="What the operator's list shows.  [default: the host's name]")
+@click.option("--pull", is_flag=True, help="Fetch and export the model first when it is missing.")
+@click.option("--no-serve", is_flag=True, help="Only enrol; start later with `fedaigc-edge run`.")
+def join(
+    url: str | None,
+    token: str,
+    data: Path | None,
+    config: Path | None,
+    models: Path | None,
+    model: str | None,
+    port: int | None,
+    gate: Path | None,
+    name: str | None,
+    pull: bool,
+    no_serve: bool,
+) -> None:
+    """Join the server at URL with a token, then serve until stopped.
+
+    The token carries the server's address and the fingerprint of its CA; URL wins for the address and may be
+    left out. Running the same command again goes on where it was, after a crash as well.
+
+    \b
+    Example:
+      fedaigc-edge join https://dc.example.org:8443 --token fedaigc1... --pull
+
+    \b
+    Exit codes: 0 stopped as asked, 2 settings, 3 files, 4 keys or enrolment, 5 token, 6 refused,
+    9 model, 10 not the token's server, 15 server not reachable, 16 a child process failed.
+    """
+    settings = settings_of(config, data=data, models=models, model=model, port=port, gate=gate, name=name)
+    _enrol(settings, url, token)
+    if no_serve:
+        return
+    if pull:
+        pull_model(settings)
+    serve(settings)
+
+
+def _enrol(settings: EdgeSettings, url: str | None, token: str) -> None:
+    from fedaigc.files import folder_lock, private_folder
+    from fedaigc.join_token import JoinToken
+    from fedaigc_edge.joining import device_name, join_once, server_address
+    from fedaigc_edge.standing import StandingRecord
+
+    ticket = JoinToken.decode(sys.stdin.read(MAX_TOKEN_INPUT) if token == STDIN else token)
+    if ticket.role != "edge":
+        raise JoinTokenError(
+            "This token is not for a device", f"its role is {ticket.role}", "ask for a token of role edge"
+        )
+    address = server_address(url, ticket)
+    if address != ticket.address:
+        click.echo(f"The token names {ticket.address}; using {address} as given.", err=True)
+    data = private_folder(settings.data)
+    with folder_lock(data):
+        enrolment, fresh = join_once(data, address, ticket, device_name(settings.name))
+        refusal = StandingRecord(data).current.refusal()
+    done = "Joined as" if fresh else "Already joined as"
+    click.echo(f"{done} {enrolment.node} in region {enrolment.region} at {enrolment.address}", err=True)
+    if refusal is not None:
+        click.echo(f"Note: {refusal}", err=True)
+
+
+def pull_model(settings: EdgeSettings) -> None:
+    """Fetch and export the settings' model unless it is there; raises ModelError."""
+    from fedaigc_edge.model.store import open_model
+
+    try:
+        open_model(settings.models, settings.model)
+        return
+    except ModelError:
+        pass
+    from fedaigc_edge.model.export import export
+    from fedaigc_edge.model.pull import pull
+
+    pull(settings.model, settings.models, _tell)
+    export(settings.model, settings.models, _tell)
+
+
+def _tell(step: str) -> None:
+    click.echo(f"  {step}", err=True)
+
+
+def serve(settings: EdgeSettings) -> None:
+    """Run the daemon in the foreground until it is told to stop."""
+    from fedaigc_edge.node import run_device
+
+    run_device(settings)

@@ -1,0 +1,38 @@
+"""`fedaigc-edge run`: start a device that has joined."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fedaigc_edge.commands.join import pull_model, serve
+from fedaigc_edge.commands.options import device_options, settings_of
+
+
+@click.command()
+@device_options
+@click.option("--pull", is_flag=True, help="Fetch and export the model first when it is missing.")
+def run(
+    data: Path | None,
+    config: Path | None,
+    models: Path | None,
+    model: str | None,
+    port: int | None,
+    gate: Path | None,
+    pull: bool,
+) -> None:
+    """Start a device that has joined, and serve until stopped (SIGTERM or Ctrl-C).
+
+    \b
+    Example:
+      fedaigc-edge run --data /var/lib/fedaigc/edge --port 8080
+
+    \b
+    Exit codes: 0 stopped as asked, 2 settings or port taken, 3 files, 4 not joined, 9 model missing,
+    16 a child process failed.
+    """
+    settings = settings_of(config, data=data, models=models, model=model, port=port, gate=gate)
+    if pull:
+        pull_model(settings)
+    serve(settings)

@@ -1,0 +1,190 @@
+"""Durable queue of entries for the ledger: sealed before the answer ends, sent at least once, counted once.
+
+Outbox, vault and receipts are one database, so one transaction seals an output: a crash leaves all of it or
+nothing. Sequence numbers come from that transaction, so they have no gap and never repeat.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedaigc.errors import StorageError
+from fedaigc.fingerprint import new_salt
+from fedaigc.identifiers import NodeId
+from fedaigc.sealing import SealingPublicKey
+from fedaigc_edge.evidence.database import open_database, storage_errors
+from fedaigc_edge.evidence.group_commit import GroupCommit
+from fedaigc_edge.evidence.output import Output, SealedOutput, month_of_minute, seal_output
+from fedaigc_edge.evidence.receipt_check import CheckedReceipt, PendingEntry, SeenCheckpoint
+
+
+@dataclass(frozen=True)
+class OutboxCounts:
+    """How many outputs this node sealed, ever, and how many of them the ledger has not confirmed yet."""
+
+    sealed: int
+    pending: int
+
+
+@dataclass(frozen=True)
+class StoredReceipt:
+    """What is known of one request: its number, and the receipt's text once the ledger answered."""
+
+    seq: int
+    text: str | None = field(repr=False)
+
+
+class Outbox:
+    """The evidence database of one node. Writing is done by one thread; every method may be called from any.
+
+    Args:
+        path: the database file, made if missing.
+        node: whose outputs these are; a database of another node is refused.
+        tenant: the key that openings are sealed to.
+        now: Unix seconds.
+        salt: 32 random bytes a call.
+
+    Raises StorageError.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        node: NodeId,
+        tenant: SealingPublicKey,
+        now: Callable[[], float] = time.time,
+        salt: Callable[[], bytes] = new_salt,
+    ) -> None:
+        self._path = path
+        self._node = node
+        self._tenant = tenant
+        self._now = now
+        self._salt = salt
+        self._writer = GroupCommit(path)
+        try:
+            self._reader = open_database(path)
+            self._read_lock = threading.Lock()
+            self._writer.submit(self._claim).result()
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def seal(self, output: Output) -> Future[SealedOutput]:
+        """Number and seal one output; the future is done once its evidence is on disk.
+
+        The future holds StorageError when it could not be written, and then nothing was recorded.
+        """
+        return self._writer.submit(lambda connection: self._seal(connection, output))
+
+    def probe(self) -> Future[None]:
+        """Write and undo something, to learn whether a seal would succeed; holds StorageError if not."""
+        return self._writer.submit(_probe)
+
+    def pending(self, limit: int, max_bytes: int) -> list[PendingEntry]:
+        """The oldest entries without a receipt, at most `limit`, together at most about `max_bytes`."""
+        rows = self._read(
+            "SELECT o.seq, v.month, o.entry, v.opening, v.raw, v.canonical FROM outbox o"
+            " JOIN vault v USING (seq) ORDER BY o.seq LIMIT ?",
+            limit,
+        )
+        chosen: list[PendingEntry] = []
+        size = 0
+        for row in rows:
+            entry = PendingEntry(*row)
+            size += entry.size
+            if chosen and size > max_bytes:
+                break
+            chosen.append(entry)
+        return chosen
+
+    def acknowledge(self, receipts: Sequence[CheckedReceipt]) -> Future[int]:
+        """Keep checked receipts and take their entries off the queue; doing it twice changes nothing.
+
+        The future holds how many entries left the queue.
+        """
+        return self._writer.submit(lambda connection: _acknowledge(connection, receipts))
+
+    def receipt_of(self, request: str) -> StoredReceipt | None:
+        """What is known of a request; None when nothing was sealed under that name."""
+        rows = self._read(
+            "SELECT v.seq, r.receipt FROM vault v LEFT JOIN receipts r USING (seq) WHERE v.request = ?",
+            request,
+        )
+        return StoredReceipt(*rows[0]) if rows else None
+
+    def seen_checkpoint(self) -> SeenCheckpoint | None:
+        """The largest checkpoint that any kept receipt leads to."""
+        rows = self._read("SELECT size, root FROM checkpoint ORDER BY size DESC LIMIT 1")
+        return SeenCheckpoint(*rows[0]) if rows else None
+
+    def counts(self) -> OutboxCounts:
+        """Sealed and pending outputs, read from disk."""
+        return OutboxCounts(*self._read("SELECT last_seq, (SELECT count(*) FROM outbox) FROM owner")[0])
+
+    def close(self) -> None:
+        """Finish what was submitted and close the database."""
+        self._writer.close()
+        with self._read_lock:
+            self._reader.close()
+
+    def _read(self, query: str, *values: str | int) -> list[Any]:
+        with self._read_lock, storage_errors(self._path):
+            return self._reader.execute(query, values).fetchall()
+
+    def _claim(self, connection: sqlite3.Connection) -> None:
+        row = connection.execute("SELECT node FROM owner").fetchone()
+        if row is None:
+            connection.execute("INSERT INTO owner VALUES (?, 0)", (self._node,))
+        elif row[0] != self._node:
+            raise StorageError(
+                f"{self._path} holds the evidence of another node",
+                f"it belongs to {row[0]}, this device is {self._node}",
+                "move the file away and keep it: its receipts still prove what that node made",
+            )
+
+    def _seal(self, connection: sqlite3.Connection, output: Output) -> SealedOutput:
+        (last,) = connection.execute("SELECT last_seq FROM owner").fetchone()
+        minute = int(self._now() // 60)
+        sealed = seal_output(output, self._node, last + 1, minute, self._salt(), self._tenant)
+        month = month_of_minute(minute)
+        fingerprint = sealed.fingerprint
+        digests = (sealed.salt, fingerprint.raw, fingerprint.canonical)
+        connection.execute("UPDATE owner SET last_seq = ?", (sealed.seq,))
+        connection.execute(
+            "INSERT INTO vault (seq, request, month, salt, raw, canonical, record, opening)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (sealed.seq, output.request, month, *digests, json.dumps(sealed.record), sealed.opening),
+        )
+        connection.execute("INSERT INTO outbox VALUES (?, ?)", (sealed.seq, sealed.entry))
+        return sealed
+
+
+def _probe(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM probe")
+    connection.execute("INSERT INTO probe VALUES (1)")
+
+
+def _acknowledge(connection: sqlite3.Connection, receipts: Sequence[CheckedReceipt]) -> int:
+    left = 0
+    for receipt in receipts:
+        gone = connection.execute("DELETE FROM outbox WHERE seq = ?", (receipt.seq,)).rowcount
+        if gone:
+            connection.execute(
+                "INSERT INTO receipts VALUES (?, ?, ?)", (receipt.seq, receipt.index, receipt.text)
+            )
+        left += gone
+    if receipts:
+        newest = max((receipt.checkpoint for receipt in receipts), key=lambda checkpoint: checkpoint.size)
+        (known,) = connection.execute("SELECT coalesce(max(size), -1) FROM checkpoint").fetchone()
+        if newest.size > known:
+            connection.execute("DELETE FROM checkpoint")
+            connection.execute("INSERT INTO checkpoint VALUES (?, ?)", (newest.size, newest.root))
+    return left

@@ -1,0 +1,54 @@
+"""Turn an error answer back into the error it was, so that a caller sees what the other side meant."""
+
+from __future__ import annotations
+
+from fedaigc.canonical import parse_record
+from fedaigc.errors import FedaigcError, NotAuthorised, Unavailable, VerificationFailed
+
+MAX_ERROR_TEXT = 500
+"""Longer sentences from the other side are cut: they end up in logs and on screens."""
+
+
+def error_from_answer(status: int, body: bytes, asked: str) -> FedaigcError:
+    """The error in `{"error": {...}}`, or one that tells the status when the body is something else.
+
+    `asked` names what was asked for ("the server", "POST /v1/enrol"). Never raises.
+    """
+    try:
+        record = parse_record(body)["error"]
+        texts = [_sentence(record.get(part, "")) for part in ("what", "why", "do_next")]
+        kind = _KINDS[str(record["code"])]
+        if not texts[0]:
+            raise KeyError("what")
+    except (VerificationFailed, KeyError, TypeError, AttributeError):
+        return _plain(status, asked)
+    return kind(*texts)
+
+
+def _plain(status: int, asked: str) -> FedaigcError:
+    if status == 403:
+        return NotAuthorised(
+            f"{asked} was refused", "the answer gives no reason", "ask the operator for a new token"
+        )
+    if status in (429, 502, 503, 504):
+        return Unavailable(
+            f"{asked} cannot be served now", f"HTTP status {status}", "nothing is lost; it is tried again"
+        )
+    return FedaigcError(
+        f"{asked} failed", f"HTTP status {status} without a reason", "look at the log of the other side"
+    )
+
+
+def _sentence(value: object) -> str:
+    printable = "".join(character if character.isprintable() else " " for character in str(value))
+    return printable[:MAX_ERROR_TEXT]
+
+
+def _kinds(base: type[FedaigcError]) -> dict[str, type[FedaigcError]]:
+    found = {base.code: base}
+    for kind in base.__subclasses__():
+        found |= _kinds(kind)
+    return found
+
+
+_KINDS = _kinds(FedaigcError)

@@ -1,0 +1,33 @@
+"""Whether the device can answer now, and if not, why: it says so from its first second to its last."""
+
+from __future__ import annotations
+
+from fedaigc.errors import FedaigcError, Unavailable
+from fedaigc_edge.serve.pipeline import Pipeline
+
+LOADING = Unavailable(
+    "This device is still loading its model", "it started a moment ago", "try again in a few seconds"
+)
+
+
+class Readiness:
+    """Holds the pipeline once the model is loaded, and takes it away when the device may not serve."""
+
+    def __init__(self) -> None:
+        self._pipeline: Pipeline | None = None
+        self._reason: FedaigcError = LOADING
+
+    def open(self, pipeline: Pipeline) -> None:
+        """From now on requests are served."""
+        self._pipeline = pipeline
+
+    def close(self, reason: FedaigcError) -> None:
+        """From now on requests get `reason` (revoked, stopping); those that run end normally."""
+        self._pipeline = None
+        self._reason = reason
+
+    def pipeline(self) -> Pipeline:
+        """The pipeline; raises the reason why there is none."""
+        if self._pipeline is None:
+            raise self._reason.with_traceback(None)
+        return self._pipeline

@@ -1,0 +1,115 @@
+"""How the device is, as one JSON object and as lines for a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fedaigc
+from fedaigc.canonical import Json
+from fedaigc_edge.enrolment import CA_FILE, ENROLMENT_FILE, Enrolment
+from fedaigc_edge.federation.tag_keys import TAG_KEYS_FILE
+from fedaigc_edge.former_node import FORMER_FOLDER
+from fedaigc_edge.standing import STANDING_FILE, Standing, StandingRecord
+
+EVIDENCE_FILE = "evidence.db"
+LEARN_FILE = "learn.db"
+
+DEVICE_FILES = (
+    "keys",
+    ENROLMENT_FILE,
+    CA_FILE,
+    TAG_KEYS_FILE,
+    STANDING_FILE,
+    f"{EVIDENCE_FILE}*",
+    f"{LEARN_FILE}*",
+    "learn",
+    FORMER_FOLDER,
+    "policy",
+    "flower",
+    "run",
+    "logs",
+)
+"""All that `leave --erase` deletes in the data folder, as patterns."""
+
+
+def identity_part(enrolment: Enrolment, standing: Standing) -> dict[str, Json]:
+    """Who the device is and whether it may generate."""
+    return {
+        "version": fedaigc.__version__,
+        "node": enrolment.node,
+        "name": enrolment.name,
+        "region": enrolment.region,
+        "server": enrolment.address,
+        "standing": {
+            "state": standing.state.value,
+            "since": standing.since,
+            "reason": standing.reason,
+            "do_next": standing.do_next,
+        },
+    }
+
+
+def resting_status(data: Path) -> dict[str, Json]:
+    """The status of a device whose daemon does not run; raises IdentityError when it never joined."""
+    part = identity_part(Enrolment.load(data), StandingRecord(data).current)
+    return part | {"running": False, "outbox": undelivered(data)}
+
+
+def undelivered(data: Path) -> int:
+    """How many sealed answers in the evidence database wait for a receipt; 0 when it cannot be told."""
+    path = data / EVIDENCE_FILE
+    if not path.exists():
+        return 0
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database,
+    ):
+        return int(database.execute("SELECT count(*) FROM outbox").fetchone()[0])
+    return 0
+
+
+def status_lines(found: Mapping[str, Any]) -> list[str]:
+    """The status for a terminal, one fact a line."""
+    lines = [
+        f"node       {found['node']} ({found['name']}, region {found['region']})",
+        f"server     {found['server']}{_contact(found)}",
+        f"standing   {_standing(found['standing'])}",
+    ]
+    if not found.get("running"):
+        return [*lines, f"daemon     not running; {found.get('outbox', 0)} fingerprints undelivered"]
+    supernode = found["supernode"]
+    return [
+        *lines,
+        f"api        {found['api']}{'' if found['ready'] else ' (not ready: ' + found['not_ready'] + ')'}",
+        f"model      {found['model']}",
+        f"policy     {found['policy']}{_trouble(found['policy_problem'])}",
+        f"gate       {'in force' if not found['gate_problem'] else found['gate_problem']}",
+        f"evidence   {found['outbox']} waiting, {found['receipts']} receipts kept"
+        f"{_trouble(found['delivery_problem'])}",
+        f"learning   {found['pairs_new']} new pairs, epsilon left {found['epsilon_left']}",
+        f"supernode  {supernode['state']}{': ' + supernode['message'] if supernode['message'] else ''}",
+    ]
+
+
+def _trouble(problem: str) -> str:
+    return f"; {problem}" if problem else ""
+
+
+def _contact(found: Mapping[str, Any]) -> str:
+    if not found.get("running"):
+        return ""
+    if not found["reachable"]:
+        return f" (not reachable: {found['problem'] or 'not tried yet'})"
+    return f" (reachable, but: {found['problem']})" if found["problem"] else " (reachable)"
+
+
+def _standing(standing: Mapping[str, Any]) -> str:
+    text = str(standing["state"])
+    for part in (standing["reason"], standing["do_next"]):
+        if part:
+            text += f"; {part}"
+    return text

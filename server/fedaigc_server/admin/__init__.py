@@ -1,0 +1,1 @@
+"""The admin port: loopback only, a bearer token a role, for the operator and for the officer."""

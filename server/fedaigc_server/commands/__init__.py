@@ -1,0 +1,1 @@
+"""The commands of `fedaigc-server`, one file a noun."""

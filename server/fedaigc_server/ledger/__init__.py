@@ -1,0 +1,1 @@
+"""The compliance ledger: what was generated, learned and asked, provable and without its content."""

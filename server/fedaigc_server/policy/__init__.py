@@ -1,0 +1,1 @@
+"""Policy versions on the server."""

@@ -1,0 +1,1 @@
+"""Rounds: planned, run, admitted, aggregated, watched."""

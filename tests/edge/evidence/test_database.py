@@ -1,0 +1,68 @@
+"""The evidence database is private, durable, and says clearly what is wrong with it."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from fedaigc.errors import StorageError
+from fedaigc_edge.evidence.database import SCHEMA_VERSION, open_database
+
+
+def test_commits_are_synced_and_the_file_is_its_owners(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    connection = open_database(path)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    connection.execute("INSERT INTO probe VALUES (1)")
+    for file in tmp_path.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    connection.close()
+
+
+def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    first = open_database(path)
+    first.execute("INSERT INTO probe VALUES (5)")
+    first.close()
+    second = open_database(path)
+    assert second.execute("SELECT at FROM probe").fetchall() == [(5,)]
+    second.close()
+
+
+@pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
+def test_a_damaged_file_is_named_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "evidence.db"
+    path.write_bytes(content)
+    with pytest.raises(StorageError) as caught:
+        open_database(path)
+    assert "evidence.db" in caught.value.what
+    assert path.read_bytes() == content
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    open_database(path).close()
+    other = sqlite3.connect(path)
+    other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    other.close()
+    with pytest.raises(StorageError, match="newer version"):
+        open_database(path)
+
+
+def test_a_link_in_the_files_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "evidence.db").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError):
+        open_database(tmp_path / "evidence.db")
+
+
+def test_an_undelivered_answers_vault_row_cannot_be_deleted(tmp_path: Path) -> None:
+    connection = open_database(tmp_path / "evidence.db")
+    connection.execute("INSERT INTO vault VALUES (1, 'r', 'm', x'', x'', x'', '', x'')")
+    connection.execute("INSERT INTO outbox VALUES (1, x'')")
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute("DELETE FROM vault")
+    connection.close()

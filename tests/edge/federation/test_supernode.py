@@ -1,0 +1,104 @@
+"""The SuperNode's state in plain words, and its supervision with a stand-in program."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedaigc.errors import SettingsError
+from fedaigc_edge.federation.supernode import SuperNode, free_port, node_config, read_state
+
+REFUSED = """ERROR :     Exit Code: 305
+Failed to initialize the connection to the SuperLink.
+[code: 2004] Failed to activate SuperNode.
+This device's key is not registered here: it never enrolled, or was revoked.
+The SuperNode could not establish a connection to the SuperLink.
+
+For more information, visit: <https://flower.ai/docs/framework/1.42/en/ref-exit-codes/305.html>
+"""
+
+
+def test_states_are_read_from_the_log() -> None:
+    assert read_state("Starting Flower SuperNode", True, 0).state == "starting"
+    assert read_state("INFO :      SuperNode ID: 123456", True, 2).state == "connected"
+    assert read_state("Traceback", False, 1).state == "restarting"
+
+
+def test_an_unknown_key_is_called_refused_and_says_what_to_do() -> None:
+    state = read_state(REFUSED, False, 3)
+    assert (state.state, state.restarts) == ("refused", 3)
+    assert "ask the operator" in state.message
+
+
+def test_a_server_that_is_starting_is_told_apart_from_a_refusal() -> None:
+    text = "Exit Code: 305\nFailed to initialize the connection.\nServer error '502 Bad Gateway'\n"
+    state = read_state(text, False, 0)
+    assert state.state == "waiting"
+    assert "does not answer" in state.message
+
+
+def test_a_former_life_that_still_counts_as_online_is_told_apart_from_a_refusal() -> None:
+    text = REFUSED.replace(
+        "This device's key is not registered here: it never enrolled, or was revoked.\n", ""
+    )
+    state = read_state(text, False, 0)
+    assert state.state == "waiting"
+    assert "within a minute" in state.message
+
+
+def test_the_node_config_names_the_socket() -> None:
+    assert node_config(Path("/data/run/daemon.sock")) == 'socket="/data/run/daemon.sock"'
+    with pytest.raises(SettingsError):
+        node_config(Path('/da"ta/run/daemon.sock'))
+
+
+def test_a_free_port_can_be_bound() -> None:
+    assert 1024 < free_port() < 65536
+
+
+def test_it_is_started_with_its_own_home_and_without_phone_home_and_ended_on_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "bin"
+    scripts.mkdir()
+    (scripts / "python").symlink_to(sys.executable)
+    program = scripts / "flower-supernode"
+    program.write_text('#!/bin/sh\necho "$@"\nenv\necho "SuperNode ID: 7"\nexec sleep 60\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(scripts / "python"))
+    data = tmp_path / "data"
+
+    async def go() -> tuple[str, int]:
+        node = SuperNode(data, "dc:8443", data / "ca.crt", data / "keys/flower.key", data / "run/daemon.sock")
+        assert node.state().state == "stopped"
+        node.start()
+        async with asyncio.timeout(10):
+            while node.state().state != "connected":  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert node._supervisor is not None
+        assert node._supervisor.process is not None
+        pid = node._supervisor.process.pid
+        await node.stop()
+        assert node.state().state == "stopped"
+        return (data / "logs" / "supernode.log").read_text(), pid
+
+    text, pid = asyncio.run(go())
+    for part in (
+        "--superlink dc:8443",
+        f"--root-certificates {data}/ca.crt",
+        f'--node-config socket="{data}/run/daemon.sock"',
+        "--host 127.0.0.1 --port ",
+        f"FLWR_HOME={data}/flower",
+        "FLWR_TELEMETRY_ENABLED=0",
+        "FLWR_DISABLE_UPDATE_CHECK=1",
+        f"FEDAIGC_OWNER={data}",
+        f"PATH={scripts}",
+    ):
+        assert part in text
+    assert "--insecure" not in text
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)

@@ -1,0 +1,162 @@
+"""The whole way of a request, without HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedaigc.errors import (
+    BudgetExceeded,
+    Busy,
+    Denied,
+    FedaigcError,
+    LedgerError,
+    ModelError,
+    StorageError,
+)
+from fedaigc.token_budget import TokenBudget
+from fedaigc_edge.serve.request import ChatMessage, UnknownModel
+from fedaigc_edge.serve.sealed_answer import SealedAnswer
+from tests.edge.serve.scripted import ListeningCaller, Parts, ScriptedGenerator, request
+
+
+def served(parts: Parts, caller: ListeningCaller | None = None, **changes: object) -> SealedAnswer:
+    async def scenario() -> SealedAnswer:
+        return await parts.pipeline().serve(request(**changes), caller or ListeningCaller())
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_an_answer_is_gated_budgeted_generated_sealed_and_remembered(parts: Parts, streams: bool) -> None:
+    sealed = served(parts, ListeningCaller(streams))
+    assert sealed.answer.text == "Hello, world!"
+    assert sealed.evidence.seq == parts.outbox.counts().sealed == 1
+    ((request_id, messages, text, commitment),) = parts.remembered
+    assert (request_id, text, commitment) == (
+        sealed.evidence.output.request,
+        "Hello, world!",
+        sealed.evidence.commitment,
+    )
+    assert [message.role for message in messages] == ["system", "user"]
+    assert parts.metrics.requests["ok"] == 1
+    assert parts.metrics.completion_tokens == 4
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_denied_request_reaches_neither_budget_nor_model(parts: Parts, streams: bool) -> None:
+    with pytest.raises(Denied):
+        served(parts, ListeningCaller(streams), content="a forbidden apple")
+    assert parts.generator.seen == []
+    assert parts.outbox.counts().sealed == 0
+    assert parts.metrics.denials == {"no-apples": 1}
+
+
+def test_an_unknown_model_is_refused_first(parts: Parts) -> None:
+    with pytest.raises(UnknownModel):
+        served(parts, model="gpt-4o")
+
+
+def test_an_exhausted_budget_refuses_and_refills_nothing_by_failing(parts: Parts) -> None:
+    parts.budget = TokenBudget(40, 3600, time.monotonic)
+    served(parts, max_tokens=20)
+    used = parts.budget.used
+    with pytest.raises(BudgetExceeded):
+        served(parts, max_tokens=30)
+    assert parts.budget.used == used
+
+
+def test_when_every_place_is_taken_busy_is_said(parts: Parts) -> None:
+    parts.slots, parts.waiting = 1, 1
+    parts.generator = ScriptedGenerator(pieces=["x"] * 20, pause_s=0.02)
+
+    async def scenario() -> None:
+        pipeline = parts.pipeline()
+        tasks = [
+            asyncio.create_task(pipeline.serve(request(), ListeningCaller())) for _ in range(4)
+        ]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(isinstance(result, Busy) for result in results) == 2
+        assert sum(isinstance(result, SealedAnswer) for result in results) == 2
+
+    asyncio.run(scenario())
+    assert parts.generator.most_running == 1
+    assert parts.budget.held == 0
+
+
+def test_what_a_leaving_caller_was_given_is_sealed(parts: Parts) -> None:
+    parts.generator = ScriptedGenerator(pieces=["word "] * 100, pause_s=0.005)
+    sealed = served(parts, ListeningCaller(leave_after=2))
+    assert (sealed.answer.text, sealed.evidence.record["finish"]) == ("word word ", "cancelled")
+    assert parts.metrics.requests["cancelled"] == 1
+
+
+def test_an_answer_that_cannot_be_sealed_fails_and_the_next_is_not_even_generated(parts: Parts) -> None:
+    make_room = parts.fill_disk()
+
+    async def scenario() -> None:
+        pipeline = parts.pipeline()
+        with pytest.raises(StorageError, match="disk is full"):
+            await pipeline.serve(request(), ListeningCaller())
+        with pytest.raises(StorageError):
+            await pipeline.serve(request(), ListeningCaller())
+        assert len(parts.generator.seen) == 1
+        make_room()
+        sealed = await pipeline.serve(request(), ListeningCaller())
+        assert sealed.evidence.seq == 1
+
+    asyncio.run(scenario())
+    assert len(parts.remembered) == 1
+
+
+def test_an_answer_that_cannot_be_remembered_is_still_an_answer(parts: Parts) -> None:
+    parts.remember_failure = LedgerError("no")
+    assert served(parts).evidence.seq == 1
+
+
+def test_the_loop_is_never_held_up_by_generation_or_seal(parts: Parts) -> None:
+    parts.generator = ScriptedGenerator(pieces=["x"] * 20, pause_s=0.01)
+    late: list[float] = []
+
+    async def heartbeat() -> None:
+        while True:
+            started = time.perf_counter()
+            await asyncio.sleep(0.002)
+            late.append(time.perf_counter() - started - 0.002)
+
+    async def scenario() -> None:
+        pipeline = parts.pipeline()
+        beating = asyncio.create_task(heartbeat())
+        await asyncio.gather(*(pipeline.serve(request(), ListeningCaller()) for _ in range(6)))
+        beating.cancel()
+
+    asyncio.run(scenario())
+    assert sorted(late)[int(len(late) * 0.9)] < 0.02
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(secret=st.text(st.characters(codec="utf-8"), min_size=12, max_size=40), outcome=st.integers(0, 3))
+def test_no_word_of_prompt_or_answer_is_in_any_log_error_or_metric(
+    parts: Parts, caplog: pytest.LogCaptureFixture, secret: str, outcome: int
+) -> None:
+    prompt = secret if outcome != 1 else f"forbidden apple {secret}"
+    failure = ModelError("The runtime failed") if outcome == 2 else None
+    parts.generator = ScriptedGenerator(pieces=[secret[:6], secret[6:]], failure=failure)
+    model = "tiny" if outcome != 3 else secret
+    caplog.clear()
+    said = ""
+    with caplog.at_level(logging.DEBUG):
+        try:
+            sealed = served(parts, messages=(ChatMessage("user", prompt),), model=model)
+            said += repr(sealed)
+        except FedaigcError as error:
+            said += str(error) + repr(error) + str(error.as_json())
+    said += caplog.text + parts.metrics.text({})
+    assert secret not in said
+    assert threading.active_count() < 50
