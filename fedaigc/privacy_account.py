@@ -6,7 +6,7 @@ person-level claim. All mechanisms that ever ran on a device compose, over all r
 and the adapter, as if every pair had been in every round.
 
 >>> round(epsilon([Mechanism(noise_multiplier=9.0, sample_rate=1.0, steps=20)], DELTA), 2)
-2.0
+1.98
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fleet import MODEL, Edge, Server, stop_all
 from tests.house.source_tree import ROOT
-from tests.tiny_model import tiny_model as tiny_model
+from tests.tiny_model import tiny_model  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(scope="session")

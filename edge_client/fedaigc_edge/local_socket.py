@@ -33,7 +33,7 @@ log = logging.getLogger("fedaigc.edge.socket")
 class DaemonActs:
     """What the daemon lets its socket ask for."""
 
-    round_status: Callable[[], Mapping[str, Json]]
+    round_status: Callable[[], Awaitable[Mapping[str, Json]]]
     run_round: Callable[[bytes], Awaitable[bytes]]
     full_status: Callable[[], Awaitable[Mapping[str, Json]]]
     leave: Callable[[], None]
@@ -43,7 +43,7 @@ def socket_app(acts: DaemonActs) -> Starlette:
     """The ASGI application of the socket: /status, /round, /status/full and /leave."""
 
     async def status(_: Request) -> Response:
-        return JSONResponse(dict(acts.round_status()))
+        return JSONResponse(dict(await acts.round_status()))
 
     async def run_round(request: Request) -> Response:
         plan = await _bounded_body(request)

@@ -273,8 +273,11 @@ class Device:
         log.info("round_answered bytes=%d epsilon_spent=%.4f", len(update), self._account.epsilon())
         return update
 
-    def _round_status(self) -> dict[str, Json]:
+    async def _round_status(self) -> dict[str, Json]:
         self._readiness.pipeline()
+        if self._poll is not None:
+            # A round builds on the newest policy: a device that has not polled since would be left out.
+            await self._poll.ask()
         return self._rounds.status()
 
     def _policy_in_use(self) -> PolicyInUse:

@@ -19,6 +19,8 @@ from fedaigc.settings import load_settings, settings_from
 
 ENVIRONMENT_PREFIX = "FEDAIGC_EDGE_"
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
+MODELS_VARIABLE = "FEDAIGC_MODELS"
+"""The model store of this machine, as the `model` commands read it too; FEDAIGC_EDGE_MODELS wins over it."""
 
 DEFAULT_DATA = "~/.fedaigc/edge"
 """Keys, enrolment, evidence and feedback of one device."""
@@ -151,6 +153,8 @@ def _environment_table(environment: Mapping[str, str]) -> dict[str, Any]:
         ENVIRONMENT_PREFIX + key.replace(".", "_").upper(): (key, hint) for key, hint in _keys(EdgeSettings)
     }
     table: dict[str, Any] = {}
+    if environment.get(MODELS_VARIABLE):
+        _put(table, "models", environment[MODELS_VARIABLE])
     for variable, text in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
             continue

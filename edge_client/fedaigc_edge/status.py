@@ -44,12 +44,10 @@ def identity_part(enrolment: Enrolment, standing: Standing) -> dict[str, Json]:
         "name": enrolment.name,
         "region": enrolment.region,
         "server": enrolment.address,
-        "standing": {
-            "state": standing.state.value,
-            "since": standing.since,
-            "reason": standing.reason,
-            "do_next": standing.do_next,
-        },
+        "standing": standing.state.value,
+        "standing_since": standing.since,
+        "standing_reason": standing.reason,
+        "do_next": standing.do_next,
     }
 
 
@@ -77,7 +75,7 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
     lines = [
         f"node       {found['node']} ({found['name']}, region {found['region']})",
         f"server     {found['server']}{_contact(found)}",
-        f"standing   {_standing(found['standing'])}",
+        f"standing   {_standing(found)}",
     ]
     if not found.get("running"):
         return [*lines, f"daemon     not running; {found.get('outbox', 0)} fingerprints undelivered"]
@@ -107,9 +105,5 @@ def _contact(found: Mapping[str, Any]) -> str:
     return f" (reachable, but: {found['problem']})" if found["problem"] else " (reachable)"
 
 
-def _standing(standing: Mapping[str, Any]) -> str:
-    text = str(standing["state"])
-    for part in (standing["reason"], standing["do_next"]):
-        if part:
-            text += f"; {part}"
-    return text
+def _standing(found: Mapping[str, Any]) -> str:
+    return "; ".join(str(found[part]) for part in ("standing", "standing_reason", "do_next") if found[part])

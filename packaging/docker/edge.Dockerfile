@@ -19,6 +19,7 @@ ENV PATH=/opt/fedaigc/bin:$PATH \
     FEDAIGC_EDGE_DATA=/var/lib/fedaigc/edge \
     FEDAIGC_MODELS=/var/lib/fedaigc/models \
     FLWR_TELEMETRY_ENABLED=0 \
+    ORT_DISABLE_TELEMETRY=1 \
     FLWR_DISABLE_UPDATE_CHECK=1
 USER 10001
 VOLUME /var/lib/fedaigc

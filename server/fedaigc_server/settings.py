@@ -31,14 +31,8 @@ class ServerSettings:
     """DNS names or IP addresses by which devices reach the server; the first is written into tokens."""
     poll_s: int = 15
     """Seconds between two heartbeats of a device."""
-    token_hours: float = 24.0
-    """How long a join token stays valid."""
     enrol_per_minute: int = 20
     """Enrolment attempts that one address may sustain."""
-    round_deadline_s: int = 900
-    """Seconds after which a round closes with what it has."""
-    round_min_nodes: int = 2
-    """Accepted updates below which a round fails."""
     round_attempts: int = 5
     """Flower runs that one round may use before it is closed."""
     connections: int = 2000
@@ -50,11 +44,11 @@ class ServerSettings:
         for name in ("port", "admin_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise ValueError(f"{name} must be from 0 to 65535")
-        for name in ("poll_s", "enrol_per_minute", "round_deadline_s", "round_min_nodes", "round_attempts"):
+        for name in ("poll_s", "enrol_per_minute", "round_attempts"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
-        if self.token_hours <= 0 or self.connections < 10:
-            raise ValueError("token_hours must be above 0 and connections at least 10")
+        if self.connections < 10:
+            raise ValueError("connections must be at least 10")
 
     def names(self) -> tuple[str, ...]:
         """The names that the TLS certificate must carry besides the loopback ones."""

@@ -24,7 +24,10 @@ def _face(fail: Exception | None = None) -> tuple[TestClient, list[Any]]:
     async def full_status() -> dict[str, Any]:
         return {"node": "n-1"}
 
-    acts = DaemonActs(lambda: {"pairs_new": 1}, run_round, full_status, lambda: done.append("leave"))
+    async def round_status() -> dict[str, int]:
+        return {"pairs_new": 1}
+
+    acts = DaemonActs(round_status, run_round, full_status, lambda: done.append("leave"))
     return TestClient(socket_app(acts), raise_server_exceptions=False), done
 
 

@@ -72,16 +72,17 @@ def test_a_revoked_device_falls_silent_keeps_its_data_and_returns_when_the_serve
             await device.until(lambda found: found["ready"] and found["supernode"]["state"] == "connected")
             await device.http.post("/v1/chat/completions", json=QUESTION)
             server.refusal = REVOKED
-            found = await device.until(lambda found: found["standing"]["state"] == "revoked")
+            found = await device.until(lambda found: found["standing"] == "revoked")
             answer = await device.http.post("/v1/chat/completions", json=QUESTION)
             assert answer.status_code == 503
             assert "lost laptop" in answer.text
             assert (await device.private.post("/round", content=b"plan")).status_code == 403
             found = await device.until(lambda found: found["supernode"]["state"] == "stopped")
             assert found["fingerprinted"] == 1
-            assert "new token" in found["standing"]["do_next"]
+            assert "new token" in found["do_next"]
             server.refusal = None
             await device.until(lambda found: found["ready"], seconds=15)
+            await device.until(lambda found: found["supernode"]["state"] == "connected")
 
     asyncio.run(go())
     assert StandingRecord(folder.data).current.state is State.ACTIVE

@@ -47,6 +47,12 @@ def test_text_in_the_environment_needs_no_quotes() -> None:
     assert (settings.data, settings.name, settings.serve.gate) == (Path("/srv/edge 1"), "12", Path("/g"))
 
 
+def test_the_machines_model_store_is_taken_unless_the_device_has_its_own() -> None:
+    machine = {"FEDAIGC_MODELS": "/srv/models"}
+    assert edge_settings({}, machine).models == Path("/srv/models")
+    assert edge_settings({}, machine | {"FEDAIGC_EDGE_MODELS": "/own"}).models == Path("/own")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

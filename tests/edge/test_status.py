@@ -16,7 +16,9 @@ def test_trouble_is_spelt_out() -> None:
         "ready": False,
         "not_ready": "loading the model",
         "supernode": {"state": "refused", "message": "ask the operator", "restarts": 3},
-        "standing": {"state": "revoked", "since": 1, "reason": "lost", "do_next": "new token"},
+        "standing": "revoked",
+        "standing_reason": "lost",
+        "do_next": "new token",
     }
     text = "\n".join(status_lines(trouble))
     for part in ("no route", "loading the model", "refused: ask the operator", "revoked; lost; new token"):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -27,6 +30,12 @@ def _join(folder: Path, models: Path, server: Server, token: str) -> subprocess.
         ],
         env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def test_an_expired_token_is_refused(server: Server, models: Path, tmp_path: Path) -> None:
@@ -66,17 +75,24 @@ def test_a_supernode_with_an_unenrolled_key_is_refused(server: Server, tmp_path:
     path = tmp_path / "rogue.key"
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
     path.chmod(0o600)
-    refused = subprocess.run(
-        [
-            BIN / "flower-supernode", "--superlink", f"127.0.0.1:{server.port}",
-            "--root-certificates", server.data / "keys" / "ca.crt",
-            "--auth-supernode-private-key", path, "--port", "0", "--max-retries", "2",
-        ],
-        env={**ENVIRONMENT, "FLWR_HOME": str(tmp_path / "flwr")},
-        capture_output=True, text=True, check=False, timeout=90,
-    )  # fmt: skip
-    assert refused.returncode != 0
-    assert "not registered" in (refused.stdout + refused.stderr).lower()
+    # A refused SuperNode leaves its superexec behind: output to a file, and the whole group is ended.
+    with (tmp_path / "output").open("wb") as output:
+        refused = subprocess.Popen(
+            [
+                BIN / "flower-supernode", "--superlink", f"127.0.0.1:{server.port}",
+                "--root-certificates", server.data / "keys" / "ca.crt",
+                "--auth-supernode-private-key", path, "--port", str(_free_port()), "--max-retries", "2",
+            ],
+            env={**ENVIRONMENT, "FLWR_HOME": str(tmp_path / "flwr"), "PATH": f"{BIN}:{ENVIRONMENT['PATH']}"},
+            stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+    try:
+        assert refused.wait(90) != 0
+    finally:
+        os.killpg(refused.pid, signal.SIGKILL)
+    said = (tmp_path / "output").read_text(encoding="utf-8")
+    assert "not registered" in said
+    assert "token" in said
 
 
 def test_a_revoked_node_stops_generating_and_is_told_what_to_do(server: Server, edges: list[Edge]) -> None:

@@ -28,7 +28,7 @@ def test_streamed_and_whole_answers_are_the_same(llm: openai.OpenAI) -> None:
         )
     )  # fmt: skip
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert "Paris" in text
+    assert text.strip()
     assert text == whole.choices[0].message.content
     assert chunks[-1].usage == whole.usage
     assert {chunk.choices[0].finish_reason for chunk in chunks if chunk.choices} >= {

@@ -50,6 +50,8 @@ def test_at_least_nineteen_files_in_twenty_have_their_mirrored_test() -> None:
 def test_only_errors_of_our_tree_are_raised() -> None:
     raw = {"ValueError", "RuntimeError", "Exception", "KeyError", "TypeError", "OSError"}
     for file in FILES:
+        if file.path.stem.endswith("settings"):
+            continue  # a settings class says ValueError to `load_settings`, which names file and key
         lines = file.path.read_text(encoding="utf-8").splitlines()
         for node in ast.walk(ast.parse("\n".join(lines))):
             if _raised_name(node) in raw:

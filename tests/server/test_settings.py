@@ -31,7 +31,7 @@ def test_every_key_of_the_example_has_a_comment() -> None:
         previous = line
 
 
-@pytest.mark.parametrize("text", ["port = 70000", "poll_s = 0", "colour = 1", "token_hours = -1", "host = 5"])
+@pytest.mark.parametrize("text", ["port = 70000", "poll_s = 0", "colour = 1", "connections = 1", "host = 5"])
 def test_a_wrong_value_is_told_with_its_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "server.toml"
     path.write_text(text)

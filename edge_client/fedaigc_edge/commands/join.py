@@ -50,11 +50,10 @@ def join(
     """
     settings = settings_of(config, data=data, models=models, model=model, port=port, gate=gate, name=name)
     _enrol(settings, url, token)
-    if no_serve:
-        return
     if pull:
         pull_model(settings)
-    serve(settings)
+    if not no_serve:
+        serve(settings)
 
 
 def _enrol(settings: EdgeSettings, url: str | None, token: str) -> None:

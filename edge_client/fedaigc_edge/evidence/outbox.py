@@ -26,6 +26,10 @@ from fedaigc_edge.evidence.output import Output, SealedOutput, month_of_minute, 
 from fedaigc_edge.evidence.receipt_check import CheckedReceipt, PendingEntry, SeenCheckpoint
 
 
+PROBE_BYTES = 16_384
+"""More than a seal writes, so that there is room for one when the probe found room."""
+
+
 @dataclass(frozen=True)
 class OutboxCounts:
     """How many outputs this node sealed, ever, and how many of them the ledger has not confirmed yet."""
@@ -168,8 +172,8 @@ class Outbox:
 
 
 def _probe(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO probe VALUES (zeroblob(?))", (PROBE_BYTES,))
     connection.execute("DELETE FROM probe")
-    connection.execute("INSERT INTO probe VALUES (1)")
 
 
 def _acknowledge(connection: sqlite3.Connection, receipts: Sequence[CheckedReceipt]) -> int:

@@ -19,7 +19,7 @@ def error_from_answer(status: int, body: bytes, asked: str) -> FedaigcError:
         texts = [_sentence(record.get(part, "")) for part in ("what", "why", "do_next")]
         kind = _KINDS[str(record["code"])]
         if not texts[0]:
-            raise KeyError("what")
+            raise KeyError("what")  # caught by the clause below
     except (VerificationFailed, KeyError, TypeError, AttributeError):
         return _plain(status, asked)
     return kind(*texts)

@@ -57,6 +57,7 @@ class PolicyPoll:
         self._allowed = allowed
         self._jitter = jitter
         self._woken = asyncio.Event()
+        self._asking = asyncio.Lock()
         self.last_change: Change | None = None
         """The last swap since the start."""
 
@@ -77,7 +78,8 @@ class PolicyPoll:
     async def ask(self) -> Change | None:
         """Ask once; returns the change, None when there was none or it failed."""
         try:
-            change = await self._receiver.check_for_policy(self._server)
+            async with self._asking:
+                change = await self._receiver.check_for_policy(self._server)
         except Unavailable:
             return None
         except FedaigcError as error:

@@ -65,9 +65,11 @@ class SuperNode:
         self._task: asyncio.Task[None] | None = None
         self._log_start = 0
         self._restarts = 0
+        self._wanted = False
 
     def start(self) -> None:
         """Begin supervising; a second call changes nothing. Must run in the daemon's main thread."""
+        self._wanted = True
         if self._task is not None and not self._task.done():
             return
         private_folder(self._home)
@@ -75,13 +77,18 @@ class SuperNode:
         self._task = asyncio.create_task(self._supervise(), name="supernode")
 
     async def stop(self) -> None:
-        """End the SuperNode and its children; returns when they are gone."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, ProcessFailed):
-                await self._task
-            self._task = None
-            self._supervisor = None
+        """End the SuperNode and its children; returns when they are gone. A `start` meanwhile holds."""
+        self._wanted = False
+        task = self._task
+        if task is None:
+            return
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ProcessFailed):
+            await task
+        if task is self._task:
+            self._task = self._supervisor = None
+            if self._wanted:
+                self.start()
 
     def state(self) -> SuperNodeState:
         """What the process and its log say now."""

@@ -33,7 +33,7 @@ from fedaigc_edge.learn.training_job import (
     read_progress,
     read_trained,
 )
-from fedaigc_edge.model.store import ModelFolder
+from fedaigc_edge.model.store import HF, ModelFolder
 
 JOBS_FOLDER = Path("learn") / "jobs"
 TRAINER_LOG = Path("logs") / "trainer.log"
@@ -117,7 +117,8 @@ class LocalRounds:
         """The signed update for a signed plan; asked again, the same bytes, neither trained nor paid twice.
 
         Raises NotAuthorised when the plan is not from our server or was changed, PrivacyBudgetExceeded when
-        the account has no room (no feedback was read then), TrainingFailed when no usable update came of it.
+        the account has no room (no feedback was read then), ModelError when the weights on disk were changed,
+        TrainingFailed when no usable update came of it.
         """
         async with self._lock:
             plan = self._open(plan_bytes)
@@ -127,6 +128,7 @@ class LocalRounds:
                 return known
             policy = self._policy()
             self._require_fit(plan, policy)
+            await asyncio.to_thread(self._model.verify, HF)
             reservation = await asyncio.to_thread(self._account.reserve, plan.round, digest, plan.mechanisms)
             await asyncio.to_thread(self._account.start, reservation)
             # Only now is a text of feedback read.

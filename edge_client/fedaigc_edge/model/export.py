@@ -18,12 +18,12 @@ from fedaigc.errors import ModelError, StorageError
 from fedaigc.files import folder_lock, sync_folder
 from fedaigc_edge.model.architecture import adapter_shape, architecture_of
 from fedaigc_edge.model.content_hashes import folder_digest, hash_folder
-from fedaigc_edge.model.families import family_of
+from fedaigc_edge.model.fine_activations import refine_activations
 from fedaigc_edge.model.graph_builder import PRECISIONS, build_graph
 from fedaigc_edge.model.hf_folder import make_hf_folder
 from fedaigc_edge.model.lora_inputs import add_lora_inputs
 from fedaigc_edge.model.parity import check_parity
-from fedaigc_edge.model.pull import Progress, origin_of, source_model
+from fedaigc_edge.model.pull import Progress, origin_of
 from fedaigc_edge.model.shared_embedding import DATA_FILE, share_embedding
 from fedaigc_edge.model.store import (
     GRAPH_FILE,
@@ -37,6 +37,8 @@ from fedaigc_edge.model.store import (
     read_record,
 )
 
+RECIPE = 1
+"""Raised when the same options give another graph, so that `model export` makes it again."""
 PLAIN_GRAPH = "plain.onnx"
 EXPORT_LOG = "export.log"
 _TOOLS = ("onnx", "onnxruntime", "onnxruntime-genai", "torch", "transformers")
@@ -88,9 +90,9 @@ def _already(models_dir: Path, name: str, plan: ExportPlan, progress: Progress) 
         model.verify(HF)
     except ModelError:
         return None
-    if model.export.get("plan") == asdict(plan):
+    if model.export.get("plan") == asdict(plan) and model.export.get("recipe") == RECIPE:
         return model
-    progress("Exporting again: the options differ, so the model will get another hash")
+    progress("Exporting again: the options or the recipe differ, so the model will get another hash")
     return None
 
 
@@ -109,7 +111,7 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
     if architecture.tied:
         _share(served, root)
     plain = served / PLAIN_GRAPH
-    (served / GRAPH_FILE).rename(plain)
+    refine_activations(served / GRAPH_FILE, plain, min(slot.layer for slot in shape.slots))
     pairs = add_lora_inputs(plain, served / GRAPH_FILE, shape, architecture)
 
     progress("Checking that trained and served agree")
@@ -130,9 +132,10 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
         head_layer=architecture.head_layer,
         head_dim=architecture.hidden,
         files=hashes,
-        source={"origin": origin_of(source), "family": family_of(source_model(source))},
+        source=dict(zip(("origin", "family"), origin_of(source), strict=True)),
         export={
             "plan": asdict(plan),
+            "recipe": RECIPE,
             "parity": asdict(parity),
             "tools": _tool_versions(),
             "seconds": round(time.monotonic() - started, 1),

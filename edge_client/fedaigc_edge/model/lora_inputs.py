@@ -12,10 +12,12 @@ from fedaigc.adapter import AdapterShape, AdapterSlot
 from fedaigc.arrays import FloatArray
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.architecture import Architecture
+from fedaigc_edge.model.fine_activations import QUANTISED, plain_name
 from fedaigc_edge.model.lora_layout import LoraPair, LoraPart
 from fedaigc_edge.model.quiet_runtime import quiet_runtimes
 
 FUSED = "qkv_proj"
+_PRODUCTS = ("MatMul", QUANTISED)
 
 
 def add_lora_inputs(
@@ -30,7 +32,7 @@ def add_lora_inputs(
     import onnx
 
     model = onnx.load(str(graph_file), load_external_data=False)
-    nodes = {node.name.split("/MatMul")[0]: node for node in model.graph.node if "/MatMul" in node.name}
+    nodes = {node.name.split("/MatMul")[0]: node for node in model.graph.node if node.op_type in _PRODUCTS}
     pairs: list[LoraPair] = []
     insertions: dict[str, list[Any]] = {}
     for layer in sorted({slot.layer for slot in shape.slots}):
@@ -46,8 +48,9 @@ def add_lora_inputs(
                 raise _no_node(layer, name)
             pair = _pair(layer, name, members, width, architecture)
             # After the bias: the runtime fuses it into the product, and another order would round otherwise.
-            last = _bias_after(model.graph, node) or node
-            insertions[last.name] = _branch(model.graph, node.input[0], last, pair)
+            result = _node_making(model.graph, plain_name(node.output[0]))
+            last = _bias_after(model.graph, result) or result
+            insertions[last.name] = _branch(model.graph, plain_name(node.input[0]), last, pair)
             pairs.append(pair)
     ordered = [new for node in model.graph.node for new in insertions.get(node.name, [node])]
     del model.graph.node[:]
@@ -70,6 +73,10 @@ def _pair(
         parts.append(LoraPart(slot.name, offset, slot.out_features))
     stem = f"model.layers.{layer}.attn.{name}.lora_"
     return LoraPair(stem + "A.weight", stem + "B.weight", members[0].in_features, width, tuple(parts))
+
+
+def _node_making(graph: Any, tensor: str) -> Any:
+    return next(node for node in graph.node if tensor in node.output)
 
 
 def _bias_after(graph: Any, node: Any) -> Any:

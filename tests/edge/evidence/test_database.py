@@ -29,7 +29,7 @@ def test_opening_again_keeps_what_is_there(tmp_path: Path) -> None:
     first.execute("INSERT INTO probe VALUES (5)")
     first.close()
     second = open_database(path)
-    assert second.execute("SELECT at FROM probe").fetchall() == [(5,)]
+    assert second.execute("SELECT filler FROM probe").fetchall() == [(5,)]
     second.close()
 
 

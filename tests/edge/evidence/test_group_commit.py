@@ -23,7 +23,7 @@ def insert(number: int) -> Callable[[sqlite3.Connection], int]:
 
 def rows(path: Path) -> list[int]:
     connection = sqlite3.connect(path)
-    found = [row[0] for row in connection.execute("SELECT at FROM probe ORDER BY at")]
+    found = [row[0] for row in connection.execute("SELECT filler FROM probe ORDER BY filler")]
     connection.close()
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -29,12 +30,12 @@ async def _round(plan: bytes) -> bytes:
     return b"\x01update"
 
 
-def _status() -> dict[str, Any]:
+async def _status() -> dict[str, Any]:
     return {"node": "n-1", "pairs_new": 3}
 
 
 async def _full_status() -> dict[str, Any]:
-    return _status()
+    return await _status()
 
 
 @contextmanager
@@ -74,7 +75,7 @@ def _as_in_a_flower_task(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_status_query_returns_the_daemons_bytes(tmp_path: Path) -> None:
     with _daemon(tmp_path / "s"):
         reply = _send("query.status", RecordDict({"fedaigc": ConfigRecord({"v": 1})}), tmp_path / "s")
-    assert json.loads(cast(bytes, reply["status"])) == _status()
+    assert json.loads(cast(bytes, reply["status"])) == asyncio.run(_status())
 
 
 def test_a_plan_goes_in_and_an_update_comes_out_byte_for_byte(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from fedaigc.errors import SettingsError
+from fedaigc_edge.federation import supernode
 from fedaigc_edge.federation.supernode import SuperNode, free_port, node_config, read_state
 
 REFUSED = """ERROR :     Exit Code: 305
@@ -60,35 +62,53 @@ def test_a_free_port_can_be_bound() -> None:
     assert 1024 < free_port() < 65536
 
 
-def test_it_is_started_with_its_own_home_and_without_phone_home_and_ended_on_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scripts = tmp_path / "bin"
-    scripts.mkdir()
-    (scripts / "python").symlink_to(sys.executable)
-    program = scripts / "flower-supernode"
+@pytest.fixture
+def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a stand-in for Flower's program, beside the interpreter."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "python").symlink_to(sys.executable)
+    program = folder / "flower-supernode"
     program.write_text('#!/bin/sh\necho "$@"\nenv\necho "SuperNode ID: 7"\nexec sleep 60\n')
     program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(scripts / "python"))
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    return folder
+
+
+def _supernode(data: Path) -> SuperNode:
+    return SuperNode(data, "127.0.0.1:9", data / "ca.crt", data / "keys/flower.key", data / "run/daemon.sock")
+
+
+async def _until(node: SuperNode, state: str) -> None:
+    async with asyncio.timeout(10):
+        while node.state().state != state:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def _pid(node: SuperNode) -> int:
+    assert node._supervisor is not None
+    assert node._supervisor.process is not None
+    return node._supervisor.process.pid
+
+
+def test_it_is_started_with_its_own_home_and_without_phone_home_and_ended_on_stop(
+    tmp_path: Path, scripts: Path
+) -> None:
     data = tmp_path / "data"
 
     async def go() -> tuple[str, int]:
-        node = SuperNode(data, "dc:8443", data / "ca.crt", data / "keys/flower.key", data / "run/daemon.sock")
+        node = _supernode(data)
         assert node.state().state == "stopped"
         node.start()
-        async with asyncio.timeout(10):
-            while node.state().state != "connected":  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-        assert node._supervisor is not None
-        assert node._supervisor.process is not None
-        pid = node._supervisor.process.pid
+        await _until(node, "connected")
+        pid = _pid(node)
         await node.stop()
         assert node.state().state == "stopped"
         return (data / "logs" / "supernode.log").read_text(), pid
 
     text, pid = asyncio.run(go())
     for part in (
-        "--superlink dc:8443",
+        "--superlink 127.0.0.1:9",
         f"--root-certificates {data}/ca.crt",
         f'--node-config socket="{data}/run/daemon.sock"',
         "--host 127.0.0.1 --port ",
@@ -102,3 +122,61 @@ def test_it_is_started_with_its_own_home_and_without_phone_home_and_ended_on_sto
     assert "--insecure" not in text
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.usefixtures("scripts")
+def test_a_killed_one_is_signed_off_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[int]()
+
+    async def farewell(address: str, ca_file: Path, flower_key: Path, flower_node: int) -> bool:
+        told.append(flower_node)
+        return True
+
+    monkeypatch.setattr(supernode, "say_farewell", farewell)
+
+    async def go() -> None:
+        node = _supernode(tmp_path)
+        node.start()
+        await _until(node, "connected")
+        assert told == []
+        first = _pid(node)
+        os.kill(first, signal.SIGKILL)
+        async with asyncio.timeout(10):
+            while _pid(node) == first or node.state().state != "connected":  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert (told, node.state().restarts) == ([7], 1)
+        await node.stop()
+
+    asyncio.run(go())
+
+
+@pytest.mark.usefixtures("scripts")
+def test_a_start_while_it_is_being_stopped_holds(tmp_path: Path) -> None:
+    async def go() -> None:
+        node = _supernode(tmp_path)
+        node.start()
+        await _until(node, "connected")
+        stopping = asyncio.create_task(node.stop())
+        await asyncio.sleep(0)
+        node.start()
+        await stopping
+        await _until(node, "connected")
+        await node.stop()
+        assert node.state().state == "stopped"
+
+    asyncio.run(go())
+
+
+def test_a_missing_program_is_a_state_not_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    async def go() -> None:
+        node = _supernode(tmp_path)
+        node.start()
+        await _until(node, "stopped")
+        assert "cannot be started" in node.state().message
+        await node.stop()
+
+    asyncio.run(go())

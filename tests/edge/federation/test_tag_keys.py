@@ -14,6 +14,7 @@ import pytest
 from fedaigc.errors import IdentityError, VerificationFailed
 from fedaigc.sealing import SealingKey
 from fedaigc.signing import b64
+from fedaigc_edge.federation import tag_keys as module
 from fedaigc_edge.federation.tag_keys import TAG_KEYS_FILE, TagKeys
 
 KEY = SealingKey.generate()
@@ -81,3 +82,23 @@ def test_a_damaged_file_says_to_delete_it(tmp_path: Path) -> None:
     path.chmod(0o600)
     with pytest.raises(IdentityError, match="delete it"):
         TagKeys(tmp_path, KEY)
+
+
+def test_keeping_fresh_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
+    monkeypatch.setattr(module, "FRESH_EVERY_S", 0.01)
+    keys = TagKeys(tmp_path, KEY, now=lambda: NOVEMBER)
+    server = _Server({})
+
+    async def go() -> None:
+        task = asyncio.create_task(keys.keep_fresh(server))  # type: ignore[arg-type]
+        async with asyncio.timeout(5):
+            while len(server.asked) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            server.answer = {"tag_keys": {"2026-11": _sealed(b"a" * 32)}}
+            while "2026-11" in keys.missing():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(go())
+    assert keys.key("2026-11") == b"a" * 32

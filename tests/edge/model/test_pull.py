@@ -37,7 +37,7 @@ def test_a_gguf_file_is_copied_and_found_again(tmp_path: Path) -> None:
     pulled = pull(str(file), tmp_path / "models", quiet)
     assert (pulled.name, pulled.family) == ("some.q8_0", "qwen3")
     assert source_model(pulled.source).read_bytes() == file.read_bytes()
-    assert origin_of(pulled.source) == str(file)
+    assert origin_of(pulled.source) == (str(file), "qwen3")
 
 
 def test_the_second_run_fetches_nothing(tmp_path: Path) -> None:
@@ -57,6 +57,15 @@ def test_a_killed_run_leaves_nothing_that_counts_and_the_next_run_finishes(tmp_p
     (part / "stray").touch()
     pulled = pull(str(folder), tmp_path / "models", quiet)
     assert pulled.fetched and not (pulled.source / "stray").exists() and not part.exists()
+
+
+def test_a_source_that_does_not_say_what_it_is_is_fetched_again(tmp_path: Path) -> None:
+    folder = make_tiny_hf_folder(tmp_path / "hf")
+    source = pull(str(folder), tmp_path / "models", quiet).source
+    (source / ORIGIN_FILE).write_text("{}")
+    (source / "stray").touch()
+    assert pull(str(folder), tmp_path / "models", quiet).fetched
+    assert not (source / "stray").exists() and origin_of(source) == (str(folder), "llama")
 
 
 def test_another_model_under_a_used_name_is_refused(tmp_path: Path) -> None:

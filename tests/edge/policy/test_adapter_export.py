@@ -128,10 +128,11 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(tiny_model: ModelFol
 @pytest.mark.slow
 def test_trained_and_served_agree_on_the_real_model(models: Path, tmp_path: Path) -> None:
     model = open_model(models, "smollm2-135m")
-    adapter = random_adapter(model, 0.05)
+    adapter = random_adapter(model, 0.02)
     generator = GenaiGenerator(model)
     export_adapter(adapter, model, tmp_path / "a.onnx_adapter")
     served = served_change(generator, tmp_path / "a.onnx_adapter")
     trained = trained_change(generator, model, adapter)
     cosine = float((served * trained).sum() / np.linalg.norm(served) / np.linalg.norm(trained))
-    assert cosine > 0.95
+    # Rounding 8-bit activations after the adapter would leave 0.2.
+    assert cosine > 0.99

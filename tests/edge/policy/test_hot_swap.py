@@ -239,5 +239,5 @@ def test_a_swap_of_the_real_model_takes_milliseconds_while_it_answers(models: Pa
     stop.set()
     for thread in threads:
         thread.join()
-    print(f"hot swap ms: median {times[10]:.1f}, worst {times[-1]:.1f}")
+    print(f"hot swap ms: median {times[10]:.3f}, worst {times[-1]:.3f}")
     assert times[10] < 500

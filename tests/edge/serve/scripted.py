@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import threading
 import time
@@ -194,11 +195,13 @@ class Parts:
 
         (pages,) = writer._connection.execute("PRAGMA page_count").fetchone()
         limit(pages)
-        filler = "INSERT INTO checkpoint VALUES (0, zeroblob(?))"
+        filler = "INSERT INTO vault VALUES (?, ?, 'm', zeroblob(?), x'', x'', '', x'')"
+        numbers = itertools.count(-10_000)
         for size in (2000, 300, 1):
             with contextlib.suppress(StorageError):
                 while True:
-                    writer.submit(lambda c, size=size: c.execute(filler, (size,))).result(5)  # type: ignore[misc]
+                    row = (number := next(numbers), f"filler {number}", size)
+                    writer.submit(lambda c, row=row: c.execute(filler, row)).result(5)  # type: ignore[misc]
         return lambda: limit(1_000_000)
 
 

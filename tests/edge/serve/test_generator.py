@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from fedaigc_edge.model.store import ModelFolder, open_model
 from fedaigc_edge.policy.adapter_export import export_adapter
 from fedaigc_edge.serve.generator import PREFILL_CHUNK, GenaiGenerator, Piece, Sampling
 from fedaigc_edge.serve.request import ChatMessage
+from tests.house.source_tree import ROOT
 from tests.tiny_model import CONTEXT, SPECIAL, TINY_NAME, copy_of
 
 GREEDY = Sampling(12, temperature=0.0)
@@ -253,6 +256,21 @@ def test_a_model_that_does_not_load_is_a_model_error(tiny_model: ModelFolder, tm
     damaged = ModelFolder(**{**vars(tiny_model), "root": models / TINY_NAME})
     with pytest.raises(ModelError, match="cannot be loaded"):
         GenaiGenerator(damaged)
+
+
+def test_serving_needs_neither_torch_nor_transformers(tiny_model: ModelFolder) -> None:
+    code = (
+        "import sys, threading; from pathlib import Path; from fedaigc_edge.model.store import open_model;"
+        "from fedaigc_edge.serve.generator import GenaiGenerator, Sampling;"
+        "from fedaigc_edge.serve.request import ChatMessage;"
+        "g = GenaiGenerator(open_model(Path(sys.argv[1]), sys.argv[2]));"
+        "list(g.generate(g.encode_chat([ChatMessage('user', 'hi')]), Sampling(2), None, threading.Event()));"
+        "print([m for m in ('torch', 'transformers', 'tokenizers', 'onnx') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(tiny_model.root.parent), tiny_model.name]
+    environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'edge_client'}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_piece_never_shows_its_text() -> None:

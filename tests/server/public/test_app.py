@@ -34,7 +34,7 @@ def spellings(path: str) -> Iterator[str]:
     yield from (f"{path}%00", f"{path}%20", f"{path};x", f"{path}%3f", f"{path}%23", f"{path}.", path[1:])
     yield from (path.replace("/", "\\"), path.replace("/", "%5c"), f"/v1/fleet/..{path}", f"/v1/fleet/%2e%2e{path}")
     yield from (f"/v1/fleet/activate-node/..{path}", f"/v1/fleet/activate-node%2f..%2f..{path}")
-    yield from (f"http://127.0.0.1:8000{path}", f"/%252e%252e{path}", f"{head}/{last}?../../{last}"[:0] or "/..")
+    yield from (f"http://127.0.0.1:8000{path}", f"/%252e%252e{path}", f"/..{path}")
 
 
 FLOWER = flower_paths()

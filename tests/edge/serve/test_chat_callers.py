@@ -1,0 +1,98 @@
+"""What each kind of caller is sent, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fedaigc_edge.serve.chat_callers import ChatCaller, StreamedCaller, WholeCaller
+from fedaigc_edge.serve.openai_errors import answer_of
+from fedaigc_edge.serve.openai_request import ChatCall
+from tests.edge.serve.scripted import Parts, request
+
+ERROR = answer_of(500, "server_error", "storage", "The disk is full")
+
+
+class Wire:
+    """Keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+
+    async def send(self, message: Any) -> None:
+        self.messages.append(message)
+
+    @property
+    def statuses(self) -> list[int]:
+        return [m["status"] for m in self.messages if m["type"] == "http.response.start"]
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(m.get("body", b"") for m in self.messages)
+
+    @property
+    def ended(self) -> bool:
+        return not self.messages[-1].get("more_body", False)
+
+
+def exchange(parts: Parts, stream: bool, seal_fails: bool = False, leave: bool = False) -> Wire:
+    wire = Wire()
+    call = ChatCall(request(), stream, include_usage=False)
+    caller: ChatCaller = (StreamedCaller if stream else WholeCaller)(wire.send, call, 5)
+
+    async def scenario() -> None:
+        sealed = await parts.pipeline().serve(call.request, caller)
+        if leave:
+            caller.gone.set()
+        if seal_fails:
+            await caller.fail(ERROR)
+        else:
+            await caller.finish(sealed)
+
+    asyncio.run(scenario())
+    return wire
+
+
+def test_a_whole_answer_is_sent_at_once_after_the_seal(parts: Parts) -> None:
+    wire = exchange(parts, stream=False)
+    assert wire.statuses == [200]
+    assert len(wire.messages) == 2
+    assert wire.ended
+
+
+def test_a_stream_sends_the_status_with_its_first_text(parts: Parts) -> None:
+    wire = exchange(parts, stream=True)
+    assert wire.statuses == [200]
+    assert b'"role":"assistant"' in wire.messages[1]["body"]
+    assert b'"content":"Hello"' in wire.messages[1]["body"]
+    assert wire.body.endswith(b"data: [DONE]\n\n")
+    assert wire.ended
+
+
+def test_an_empty_answer_is_a_complete_stream_too(parts: Parts) -> None:
+    parts.generator.pieces = ()
+    wire = exchange(parts, stream=True)
+    assert wire.statuses == [200]
+    assert wire.body.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_stream_that_fails_after_its_first_text_says_so_and_has_no_end_mark(parts: Parts) -> None:
+    wire = exchange(parts, stream=True, seal_fails=True)
+    assert wire.statuses == [200]
+    assert b'data: {"error":{"message":"The disk is full"' in wire.body
+    assert b"[DONE]" not in wire.body
+    assert b'"finish_reason":"stop"' not in wire.body
+    assert wire.ended
+
+
+def test_what_fails_before_the_first_text_has_a_true_status() -> None:
+    for kind in (StreamedCaller, WholeCaller):
+        wire = Wire()
+        caller: ChatCaller = kind(wire.send, ChatCall(request(), True, False), 5)
+        asyncio.run(caller.fail(ERROR))
+        assert wire.statuses == [500]
+
+
+def test_nothing_is_sent_after_a_caller_who_left_a_stream(parts: Parts) -> None:
+    wire = exchange(parts, stream=True, leave=True)
+    assert b"[DONE]" not in wire.body

@@ -1,0 +1,181 @@
+"""Bodies become requests, or errors that name the field and quote nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedaigc.errors import RequestInvalid
+from fedaigc.identifiers import RequestId
+from fedaigc_edge.serve.openai_request import MAX_BODY_BYTES, ChatCall, read_chat_call
+
+ID = RequestId("chatcmpl-1")
+MESSAGES = [{"role": "user", "content": "hello"}]
+
+
+def read(body: Any) -> ChatCall:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return read_chat_call(data, ID, "en")
+
+
+def chat(**fields: Any) -> ChatCall:
+    return read({"model": "tiny", "messages": MESSAGES, **fields})
+
+
+def test_the_defaults_are_openais() -> None:
+    call = chat()
+    request = call.request
+    assert (call.stream, call.include_usage) == (False, False)
+    assert (request.temperature, request.top_p, request.top_k, request.seed) == (1.0, 1.0, 0, None)
+    assert (request.max_tokens, request.stop) == (None, ())
+
+
+def test_every_supported_field_arrives() -> None:
+    call = chat(
+        max_completion_tokens=7,
+        temperature=0,
+        top_p=0.5,
+        top_k=3,
+        seed=-9,
+        stop=["a", "绝"],
+        stream=True,
+        stream_options={"include_usage": True, "include_obfuscation": False},
+        n=1,
+        user="u",
+        metadata={"a": "b"},
+        store=False,
+        safety_identifier="s",
+        prompt_cache_key="k",
+    )
+    request = call.request
+    assert (call.stream, call.include_usage) == (True, True)
+    assert (request.max_tokens, request.temperature, request.top_p) == (7, 0.0, 0.5)
+    assert (request.top_k, request.seed, request.stop) == (3, -9, ("a", "绝"))
+
+
+def test_text_parts_are_joined_and_developer_is_system() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    messages = chat(messages=[{"role": "developer", "content": parts}, *MESSAGES]).request.messages
+    assert [(message.role, message.content) for message in messages] == [("system", "ab"), ("user", "hello")]
+
+
+def test_an_answer_of_ours_can_be_sent_back_as_history() -> None:
+    answer = {
+        "role": "assistant",
+        "content": "hi",
+        "refusal": None,
+        "annotations": [],
+        "audio": None,
+        "function_call": None,
+        "tool_calls": None,
+    }
+    assert len(chat(messages=[*MESSAGES, answer, *MESSAGES]).request.messages) == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"model": None}, "model"),
+        ({"model": 7}, "model"),
+        ({"model": ""}, "model"),
+        ({"messages": None}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": "hello"}, "messages"),
+        ({"messages": ["hello"]}, "messages[0]"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": [], "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, "messages[0].content"),
+        ({"messages": [{"role": "user", "content": "x", "name": "bob"}]}, "messages[0].name"),
+        ({"messages": [{"role": "user", "content": "x", "weight": 0}]}, "messages[0]"),
+        ({"messages": [*MESSAGES, {"role": "assistant", "tool_calls": [{}]}]}, "messages[1].tool_calls"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+            "messages[0].content[0]",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "cache": 1}]}]},
+            "messages[0].content[0]",
+        ),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens"),
+        ({"temperature": 2.5}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"top_p": 1.1}, "top_p"),
+        ({"top_k": -1}, "top_k"),
+        ({"seed": 2**63}, "seed"),
+        ({"seed": 1.5}, "seed"),
+        ({"n": 2}, "n"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"stream": True, "stream_options": {"other": 1}}, "stream_options"),
+        ({"stream": True, "stream_options": []}, "stream_options"),
+        ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options"),
+        ({"store": True}, "store"),
+        ({"user": 5}, "user"),
+        ({"metadata": []}, "metadata"),
+    ],
+)
+def test_a_wrong_field_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(RequestInvalid) as caught:
+        chat(**fields)
+    assert caught.value.field == param
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b'{"model": "tiny", "model": "other"}',
+        b'{"temperature": NaN}',
+        b'{"seed": 1' + b"0" * 10_000 + b"}",
+        b'{"a":' * 100_000,
+        b"[" * 500_000,
+        b'{"model": "\xff"}',
+        b"\xef\xbb\xbf{}",
+        b"{" + b" " * MAX_BODY_BYTES + b"}",
+    ],
+)
+def test_a_body_that_is_not_one_json_object_is_refused_safely(data: bytes) -> None:
+    with pytest.raises(RequestInvalid):
+        read(data)
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=12), st.sampled_from(["content", "role", "stop", "key"]))
+def test_an_error_never_quotes_what_the_caller_wrote(secret: str, place: str) -> None:
+    body: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "x"}], "n": 2}
+    if place == "key":
+        body[secret] = 1
+    elif place == "stop":
+        body["stop"] = [secret, 1]
+    else:
+        body["messages"][0][place] = secret
+    with pytest.raises(RequestInvalid) as caught:
+        read(body)
+    said = str(caught.value) + str(caught.value.field)
+    assert secret not in said or secret.isidentifier()
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = ["model", "messages", "stop", "stream", "stream_options", "logit_bias", "tools", "metadata", "seed"]
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), json_values))
+def test_no_json_whatever_it_holds_gives_another_error(fields: dict[str, Any]) -> None:
+    try:
+        chat(**fields)
+    except RequestInvalid:
+        pass
