@@ -39,6 +39,7 @@ class Stores:
     def close(self) -> None:
         """Let go of the files; nothing acknowledged depends on it."""
         self.ledger.close()
+        self.policies.close()
         self.database.close()
 
 

@@ -37,7 +37,7 @@ from fedaigc_edge.model.store import (
     read_record,
 )
 
-RECIPE = 1
+RECIPE = 2
 """Raised when the same options give another graph, so that `model export` makes it again."""
 PLAIN_GRAPH = "plain.onnx"
 EXPORT_LOG = "export.log"

@@ -56,6 +56,8 @@ def add_lora_inputs(
     del model.graph.node[:]
     model.graph.node.extend(ordered)
     del model.graph.value_info[:]
+    # The builder writes the commit of whatever repository it is run in: equal models would hash differently.
+    model.producer_version = ""
     onnx.save(model, str(target))
     return tuple(pairs)
 

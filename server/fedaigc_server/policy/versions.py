@@ -84,6 +84,10 @@ class PolicyVersions:
             write.execute("INSERT INTO policies VALUES (?, ?, ?)", (version, round_id, signed))
             return signed
 
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
     def _check_chain(self) -> None:
         parent = ""
         rows = self._database.rows("SELECT version, manifest FROM policies ORDER BY version")

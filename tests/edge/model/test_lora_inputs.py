@@ -40,6 +40,12 @@ def test_the_inputs_are_optional_and_named_in_the_record(tiny_model: ModelFolder
     assert names <= inputs and names <= defaults
 
 
+def test_the_graph_says_nothing_of_where_it_was_built(tiny_model: ModelFolder) -> None:
+    model = onnx.load(str(tiny_model.onnx / GRAPH_FILE), load_external_data=False)
+    assert model.producer_version == ""
+    assert not model.metadata_props
+
+
 def test_a_zero_adapter_changes_no_bit(tiny_model: ModelFolder) -> None:
     assert np.array_equal(logits(tiny_model, adapter_of(tiny_model, 0.0)), logits(tiny_model, None))
 
