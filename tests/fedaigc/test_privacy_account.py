@@ -96,6 +96,7 @@ def test_the_numbers_in_the_documentation_are_true() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 @pytest.mark.parametrize(("noise", "steps"), [(9.0, 2), (9.0, 20), (4.5, 5), (2.01, 1)])
 def test_opacus_prv_accountant_agrees_within_one_per_cent(noise: float, steps: int) -> None:
     from opacus.accountants import PRVAccountant

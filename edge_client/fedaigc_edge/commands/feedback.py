@@ -26,7 +26,7 @@ def feedback(file: Path, data: Path | None, config: Path | None, as_json: bool) 
 
     \b
     Example:
-      echo '{"request_id": "chatcmpl-...", "thumb": "up"}' > judged.jsonl
+      echo '{"request_id": "chatcmpl-...", "rating": "up"}' > judged.jsonl
       fedaigc-edge feedback judged.jsonl
 
     \b

@@ -1,7 +1,7 @@
 """The three forms of POST /v1/feedback, checked; what is wrong is told by the field's name, not its text.
 
     {"messages": [{"role": "user", "content": "..."}], "chosen": "...", "rejected": "..."}
-    {"request_id": "chatcmpl-...", "thumb": "up"}
+    {"request_id": "chatcmpl-...", "rating": "up"}
     {"request_id": "chatcmpl-...", "edited": "..."}
 
 `"prompt": "..."` is short for one user message.
@@ -47,11 +47,11 @@ class EditedAnswer:
 
 def read_feedback(body: Mapping[str, Any]) -> JudgedPair | Thumb | EditedAnswer:
     """Which of the three forms `body` is; raises RequestInvalid with the offending field."""
-    if "thumb" in body:
-        _only(body, "request_id", "thumb")
-        if body["thumb"] not in THUMBS:
-            raise _wrong("thumb", "it must be up or down")
-        return Thumb(_request_id(body), body["thumb"] == "up")
+    if "rating" in body:
+        _only(body, "request_id", "rating")
+        if body["rating"] not in THUMBS:
+            raise _wrong("rating", "it must be up or down")
+        return Thumb(_request_id(body), body["rating"] == "up")
     if "edited" in body:
         _only(body, "request_id", "edited")
         return EditedAnswer(_request_id(body), _text(body, "edited"))
@@ -65,8 +65,8 @@ def read_feedback(body: Mapping[str, Any]) -> JudgedPair | Thumb | EditedAnswer:
         return JudgedPair(prompt, chosen, rejected)
     raise RequestInvalid(
         "This is no feedback",
-        "it has none of chosen and rejected, thumb, edited",
-        'send {"messages", "chosen", "rejected"}, {"request_id", "thumb"} or {"request_id", "edited"}',
+        "it has none of chosen and rejected, rating, edited",
+        'send {"messages", "chosen", "rejected"}, {"request_id", "rating"} or {"request_id", "edited"}',
         field="chosen",
     )
 

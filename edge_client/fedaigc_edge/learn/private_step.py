@@ -59,8 +59,8 @@ def private_steps(
     Raises TrainingFailed when a guard stops the step; the module is then worthless.
     """
     parameters = [p for p in module.parameters() if p.requires_grad]
-    if not parameters or not batches:
-        raise _dead("there is nothing to train, or nothing to train on")
+    if not parameters or not batches or not module.training:
+        raise _dead("there is nothing to train, nothing to train on, or the model is not in training mode")
     scale = plan.scale(sum(p.numel() for p in parameters), expected_pairs)
     hooks = GradSampleHooks(module, loss_reduction="sum")
     optimizer = _NoisedOptimizer(torch.optim.SGD(parameters, lr=scale), plan, noise)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,6 +21,9 @@ POLL_S = 0.3
 """Flower's own loop polls every 3 s, which is most of a short round."""
 QUERY = "query.status"
 SERVICE_TIMEOUT_S = 600.0
+LOOK_EVERY_S = 2.0
+RETURN_S = 120.0
+"""How long a node that lost its message may stay away before the round stops waiting for it."""
 
 app = ServerApp()
 
@@ -73,8 +77,10 @@ def conduct(grid: Grid, calls: RoundCalls) -> None:
     # An attempt after the first goes on with the plan that the nodes may already have trained from.
     if not begun["planned"]:
         nodes = _gather(grid, begun["nodes"], begun["expected"], float(begun["gather_s"]))
-        question = RecordDict({RECORD: ConfigRecord({"v": 1})})
-        _exchange(grid, nodes, question, QUERY, float(begun["query_s"]), keep_status)
+        question = Letters(grid, ConfigRecord({"v": 1}), QUERY, float(begun["query_s"]), tries=1)
+        question.send(nodes)
+        # A node that nobody heard of lately may answer, but the others do not wait for it.
+        question.collect(keep_status, set(begun["expected"]) or set(nodes))
     planned = calls.ask("statuses", {"statuses": statuses})
 
     def keep_update(node: str, record: ConfigRecord) -> None:
@@ -84,10 +90,85 @@ def conduct(grid: Grid, calls: RoundCalls) -> None:
         elif isinstance(error, bytes):
             calls.deliver(f"declined/{node}", error)
 
-    plan = RecordDict({RECORD: ConfigRecord({"plan": base64.b64decode(planned["plan"])})})
-    seconds = float(planned["deadline_s"])
-    _exchange(grid, planned["invited"], plan, MessageType.TRAIN, seconds, keep_update)
+    plan = ConfigRecord({"plan": base64.b64decode(planned["plan"])})
+    letters = Letters(grid, plan, MessageType.TRAIN, float(planned["deadline_s"]), tries=3)
+    letters.send(planned["invited"])
+    for node in letters.collect(keep_update, set(planned["invited"])):
+        calls.deliver(f"declined/{node}", b'{"code":"node_lost"}')
     calls.ask("close")
+
+
+class Letters:
+    """One message to each of several nodes, sent again to a node that lost it and came back.
+
+    Sending again is harmless: a device does a round once and then repeats its answer.
+    """
+
+    def __init__(
+        self, grid: Grid, record: ConfigRecord, message_type: str, seconds: float, tries: int
+    ) -> None:
+        self._grid = grid
+        self._record = record
+        self._type = message_type
+        self._ends = time.monotonic() + seconds
+        self._tries = tries
+        self._sent: Counter[str] = Counter()
+        self._waiting: dict[str, str] = {}
+        self._activated: dict[str, str] = {}
+        self._lost: dict[str, float] = {}
+        self._gone: set[str] = set()
+        self._looked = 0.0
+
+    def send(self, nodes: Iterable[str]) -> None:
+        """Send to `nodes`, decimal Flower node ids."""
+        content = RecordDict({RECORD: self._record})
+        left = max(1.0, self._ends - time.monotonic())
+        addressed = list(nodes)
+        messages = [Message(content, int(node), self._type, ttl=left + 5.0) for node in addressed]
+        online = self._online() if messages else {}
+        for node, identifier in zip(
+            addressed, self._grid.push_messages(messages) if messages else (), strict=True
+        ):
+            self._sent[node] += 1
+            self._activated[node] = online.get(node, "")
+            if identifier:
+                self._waiting[identifier] = node
+
+    def collect(self, keep: Callable[[str, ConfigRecord], None], needed: set[str]) -> list[str]:
+        """Give answers to `keep` until each of `needed` answered or is lost, or time is up; the lost ones."""
+        while needed & {*self._waiting.values(), *self._lost} and time.monotonic() < self._ends:
+            for reply in self._grid.pull_messages(set(self._waiting)) if self._waiting else ():
+                node = self._waiting.pop(reply.metadata.reply_to_message_id, None)
+                if node is None:
+                    continue
+                # An error's text may quote anything, so nothing of it is looked at.
+                if reply.has_content() and RECORD in reply.content:
+                    keep(node, reply.content.config_records[RECORD])
+                else:
+                    self._lost[node] = time.monotonic()
+            if time.monotonic() - self._looked > LOOK_EVERY_S:
+                self._send_again()
+            time.sleep(POLL_S)
+        return sorted(node for node in needed if node in self._gone or node in self._lost)
+
+    def _send_again(self) -> None:
+        now, online = time.monotonic(), self._online()
+        self._looked = now
+        for identifier, node in list(self._waiting.items()):
+            # A SuperNode that was restarted forgot what it had been sent, and nobody tells.
+            if node in online and online[node] != self._activated[node]:
+                del self._waiting[identifier]
+                self._lost[node] = now
+        back = [node for node in self._lost if node in online and self._sent[node] < self._tries]
+        for node, since in list(self._lost.items()):
+            if node in back or self._sent[node] >= self._tries or now - since > RETURN_S:
+                del self._lost[node]
+                if node not in back:
+                    self._gone.add(node)
+        self.send(back)
+
+    def _online(self) -> dict[str, str]:
+        return {str(node.node_id): node.last_activated_at for node in self._grid.get_nodes()}
 
 
 def _gather(grid: Grid, nodes: list[str], expected: list[str], seconds: float) -> list[str]:
@@ -96,24 +177,4 @@ def _gather(grid: Grid, nodes: list[str], expected: list[str], seconds: float) -
         online = {str(node) for node in grid.get_node_ids()}
         if set(expected) <= online or time.monotonic() > ends:
             return [node for node in nodes if node in online]
-        time.sleep(POLL_S)
-
-
-def _exchange(
-    grid: Grid,
-    nodes: Iterable[str],
-    content: RecordDict,
-    message_type: str,
-    seconds: float,
-    keep: Callable[[str, ConfigRecord], None],
-) -> None:
-    ends = time.monotonic() + seconds
-    messages = [Message(content, int(node), message_type, ttl=seconds + 5.0) for node in nodes]
-    waiting = {identifier for identifier in grid.push_messages(messages) if identifier} if messages else set()
-    while waiting and time.monotonic() < ends:
-        for reply in grid.pull_messages(waiting):
-            waiting.discard(reply.metadata.reply_to_message_id)
-            # An error's text may quote anything, so only that there was none or one is looked at.
-            if reply.has_content() and RECORD in reply.content:
-                keep(str(reply.metadata.src_node_id), reply.content.config_records[RECORD])
         time.sleep(POLL_S)

@@ -108,6 +108,11 @@ class FlowerGuard:
             log.warning("event=superlink_unreachable path=%s type=%s", path, type(error).__name__)
             # 503 is what makes a SuperNode try again instead of giving up.
             return JSONResponse({"detail": "The server's SuperLink restarts; try again"}, 503)
+        if path == ACTIVATE and answer.status_code == httpx.codes.PRECONDITION_FAILED:
+            # Flower takes a node that died for online until two heartbeats are missed. The key is in our
+            # registry, so that will pass: 503 lets the SuperNode wait where 412 would make it give up.
+            await answer.aclose()
+            return JSONResponse({"detail": "This node still counts as online; try again"}, 503)
         return StreamingResponse(
             _bounded_answer(answer), answer.status_code, dict(_passing(answer.headers.items()))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from fedaigc.update import NodeUpdate
 from fedaigc_server.blobs import Blobs
 from fedaigc_server.policy.versions import PolicyVersions
 from fedaigc_server.rounds.aggregate import average
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Release:
         latest = self.policies.latest()
         if latest is not None and latest.round == plan.round:
             return latest, self.policies.manifest_bytes(latest.version)
-        adapter, head, _ = average(updates, *self._parts(latest), plan)
+        adapter, head, error = average(updates, *self._parts(latest), plan)
+        log.info("event=averaged round=%s updates=%d exactness_error=%.1e", plan.round, len(updates), error)
         epsilon = max(update.epsilon_spent for update in updates)
         signed = self.policies.release(adapter, head, plan.round, len(updates), epsilon, minute)
         return PolicyManifest.open(signed, self.release_public), signed

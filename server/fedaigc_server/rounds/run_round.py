@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fedaigc.canonical import Json, parse_record
-from fedaigc.errors import FedaigcError, NotAuthorised, RoundFailed, UpdateRefused
-from fedaigc.identifiers import RoundId, new_round_id
+from fedaigc.errors import FedaigcError, NotAuthorised, RoundFailed, StorageError, UpdateRefused
+from fedaigc.identifiers import NodeId, RoundId, new_round_id
 from fedaigc.round_plan import RoundPlan
 from fedaigc.signing import SigningKey, b64, unb64
 from fedaigc.update import NodeUpdate
@@ -46,7 +46,8 @@ log = logging.getLogger(__name__)
 GATHER_S = 20.0
 """How long a round waits for nodes that were seen lately to be online."""
 QUERY_S = 60.0
-SEEN_LATELY_S = 300
+SEEN_LATELY_S = 90
+"""A device reports every 15 s; one that is silent for longer is asked, but not waited for."""
 MAX_STATUS_BYTES = 64 << 10
 
 
@@ -137,6 +138,9 @@ class RunRound:
             if not found.ended:
                 try:
                     self._aggregate(found)
+                except StorageError:
+                    # A full disk is no verdict on the round: it is closed when there is room again.
+                    raise
                 except FedaigcError as error:
                     self._fail(found, str(error))
             found = self.store.round(round_id)
@@ -219,7 +223,7 @@ class RunRound:
 
     def _aggregate(self, found: Round) -> None:
         judged = self.store.updates(found.id)
-        accepted = [update for update in judged if update.verdict == ACCEPTED]
+        accepted = [update for update in judged if update.verdict == ACCEPTED and self._in(update.node)]
         if len(accepted) < max(1, found.min_nodes):
             others = "; ".join(f"{update.node}: {update.reason}" for update in judged if update.reason)
             raise RoundFailed(
@@ -237,6 +241,11 @@ class RunRound:
         )
         self.files.drop(found.id)
         log.info("event=round_released round=%s policy=%d", found.id, manifest.version)
+
+    def _in(self, node: NodeId) -> bool:
+        # What a node sent before it was revoked is not averaged either.
+        found = self.registry.node(node)
+        return found is not None and found.standing == ACTIVE
 
     def _read(self, found: Round, update: RoundUpdate) -> NodeUpdate:
         node = self.registry.node(update.node)

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedaigc.errors import StorageError
+from fedaigc.errors import RoundFailed, StorageError
 from fedaigc.files import private_folder, write_private
 from fedaigc.identifiers import NodeId, RoundId
 
@@ -22,12 +22,16 @@ class UpdateFiles:
         write_private(private_folder(self.folder / round_id) / node, data)
 
     def read(self, round_id: RoundId, node: NodeId) -> bytes:
-        """The bytes that `keep` stored; raises StorageError."""
+        """The bytes that `keep` stored; raises RoundFailed when they are gone, StorageError otherwise."""
         try:
             return (self.folder / round_id / node).read_bytes()
+        except FileNotFoundError:
+            raise RoundFailed(
+                f"The update of {node} is gone", "someone deleted its file", "run another round"
+            ) from None
         except OSError as error:
             raise StorageError(
-                f"The update of {node} in round {round_id} is gone", error.strerror or "", "run another round"
+                f"The update of {node} cannot be read", error.strerror or "", "check the disk"
             ) from error
 
     def drop(self, round_id: RoundId) -> None:

@@ -12,7 +12,7 @@ from fedaigc.errors import RequestInvalid
 from fedaigc_edge.cli import device
 from tests.edge.commands.running_daemon import running_daemon
 
-JUDGED = [{"request_id": "chatcmpl-1", "thumb": "up"}, {"request_id": "chatcmpl-2", "edited": "好的"}]
+JUDGED = [{"request_id": "chatcmpl-1", "rating": "up"}, {"request_id": "chatcmpl-2", "edited": "好的"}]
 
 
 def _feedback(data: Path, text: str) -> Result:

@@ -77,7 +77,7 @@ def test_an_update_far_longer_than_the_noise_is_refused() -> None:
 
 def test_an_account_that_went_back_is_refused() -> None:
     spent = GOOD.epsilon_spent
-    assert admit(GOOD.signed(KEY), PLAN, KEY.public, NODE, spent_before=spent)
+    assert admit(GOOD.signed(KEY), PLAN, KEY.public, NODE, spent_before=spent).epsilon_spent == spent
     assert "lower than it can be" in _refusal(GOOD, spent_before=spent + 0.01)
     assert spent > least_epsilon(PLAN.mechanisms)
 

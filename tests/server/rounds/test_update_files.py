@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedaigc.errors import StorageError
+from fedaigc.errors import RoundFailed
 from fedaigc.identifiers import NodeId, RoundId
 from fedaigc_server.rounds.update_files import UpdateFiles
 
@@ -18,5 +18,5 @@ def test_an_update_is_kept_private_and_then_forgotten(tmp_path: Path) -> None:
     assert (tmp_path / ROUND / NODE).stat().st_mode & 0o777 == 0o600
     files.drop(ROUND)
     files.drop(ROUND)
-    with pytest.raises(StorageError, match="gone"):
+    with pytest.raises(RoundFailed, match="gone"):
         files.read(ROUND, NODE)

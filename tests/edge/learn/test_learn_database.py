@@ -1,0 +1,59 @@
+"""learn.db is private, durable, and says so when it is damaged."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from fedaigc.errors import StorageError
+from fedaigc_edge.learn.learn_database import LearnDatabase
+
+SCHEMA = "CREATE TABLE IF NOT EXISTS t (x INTEGER PRIMARY KEY) STRICT;"
+
+
+def test_the_file_is_its_owner_s_alone_and_every_commit_is_synced(tmp_path: Path) -> None:
+    database = LearnDatabase(tmp_path / "learn.db", SCHEMA)
+    with database.transaction() as write:
+        write.execute("INSERT INTO t VALUES (1)")
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    settings = {name: database.rows(f"PRAGMA {name}")[0][0] for name in ("synchronous", "journal_mode")}
+    assert settings == {"synchronous": 2, "journal_mode": "wal"}
+    assert database.rows("PRAGMA secure_delete")[0][0] == 1
+
+
+def test_a_transaction_is_all_or_nothing_and_nesting_joins_it(tmp_path: Path) -> None:
+    database = LearnDatabase(tmp_path / "learn.db", SCHEMA)
+    with pytest.raises(KeyError), database.transaction() as write:
+        write.execute("INSERT INTO t VALUES (1)")
+        with database.transaction() as inner:
+            inner.execute("INSERT INTO t VALUES (2)")
+        raise KeyError
+    assert database.row("SELECT * FROM t") is None
+
+
+def test_two_connections_see_each_other_s_commits(tmp_path: Path) -> None:
+    one, two = (LearnDatabase(tmp_path / "learn.db", SCHEMA) for _ in range(2))
+    with one.transaction() as write:
+        write.execute("INSERT INTO t VALUES (5)")
+    row = two.row("SELECT x FROM t")
+    assert row is not None and row["x"] == 5
+
+
+def test_a_damaged_file_is_a_storage_error_that_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "learn.db"
+    path.write_bytes(b"this is no database, not at all" * 100)
+    with pytest.raises(StorageError, match="damaged") as caught:
+        LearnDatabase(path, SCHEMA)
+    assert "backup" in caught.value.do_next
+
+
+def test_a_wrong_statement_and_a_closed_database_are_storage_errors(tmp_path: Path) -> None:
+    database = LearnDatabase(tmp_path / "learn.db", SCHEMA)
+    with pytest.raises(StorageError):
+        database.rows("SELECT * FROM missing")
+    database.close()
+    with pytest.raises(StorageError):
+        database.rows("SELECT * FROM t")
