@@ -6,6 +6,7 @@ everything through is called `UnsafeAllowAll`, so that nobody installs it by acc
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,12 +27,12 @@ _INVISIBLE_RANGES = (
     *((0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFFB), (0x1BCA0, 0x1BCA3)),
     *((0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
 )
-_INVISIBLE = dict.fromkeys(code for first, last in _INVISIBLE_RANGES for code in range(first, last + 1))
+_INVISIBLE = re.compile(f"[{''.join(f'{chr(a)}-{chr(z)}' for a, z in _INVISIBLE_RANGES)}]+")
 
 
 def readable_text(text: str) -> str:
     """What a reader sees: no invisible characters, compatibility forms (full width, ligatures) made plain."""
-    return unicodedata.normalize("NFKC", text.translate(_INVISIBLE))
+    return text if text.isascii() else unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
 
 
 def folded_text(text: str) -> str:

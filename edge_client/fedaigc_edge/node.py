@@ -215,6 +215,9 @@ class Device:
         self._readiness.close(Unavailable("This device is stopping", "", "try again when it is back"))
         if self._api is not None:
             await self._api.stop()
+        if self._pipeline is not None:
+            # What a cut stream handed over is sealed before the evidence is closed.
+            await self._pipeline.end()
         if self._slots is not None:
             self._slots.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import hashlib
@@ -10,10 +11,12 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import psutil
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from fedaigc.errors import ProcessFailed, SettingsError
 from fedaigc.files import private_folder
@@ -26,6 +29,8 @@ MAX_SOCKET_PATH = 100
 GRACEFUL_S = 3
 KEEP_ALIVE_S = 30
 MAX_HEAD_BYTES = 32 << 10
+HEAD_TIMEOUT_S = 20.0
+"""A connection whose request's head is not complete by then is closed, so that slow ones cannot pile up."""
 
 
 class Listener:
@@ -43,7 +48,7 @@ class Listener:
     ) -> None:
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_TimedProtocol,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -75,6 +80,45 @@ class Listener:
         """Use a renewed certificate for new connections."""
         if self._server.config.ssl is not None:
             self._server.config.ssl.load_cert_chain(tls.certificate, tls.key)
+
+
+class _TimedProtocol(H11Protocol):
+    """uvicorn's h11 protocol, which by itself waits for ever for the end of a request's head."""
+
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_came()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._idle():
+            self._expect_head()
+        super().data_received(data)
+        if not self._idle():
+            self._head_came()
+
+    def on_response_complete(self) -> None:
+        # From here uvicorn's own keep-alive timer runs, until the next byte comes.
+        self._head_came()
+        super().on_response_complete()
+
+    def _idle(self) -> bool:
+        cycle = cast(RequestResponseCycle | None, self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def _expect_head(self) -> None:
+        if self._head is None:
+            self._head = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.close)
+
+    def _head_came(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
 
 
 class _Server(uvicorn.Server):

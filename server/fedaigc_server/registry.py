@@ -141,6 +141,10 @@ class Registry:
     def activate(self, node: NodeId, flower_id: str) -> None:
         """Note the Flower node id; a pending node becomes active, a revoked one stays revoked."""
         with self._database.transaction() as write:
+            # A Flower database that was lost and filled again may give an old id to another node.
+            write.execute(
+                "UPDATE nodes SET flower_id = NULL WHERE flower_id = ? AND id != ?", (flower_id, node)
+            )
             write.execute(
                 "UPDATE nodes SET flower_id = ?, standing = CASE standing WHEN 'pending' THEN 'active'"
                 " ELSE standing END WHERE id = ?",

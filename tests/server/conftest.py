@@ -11,7 +11,7 @@ import pytest
 from fedaigc.errors import Unavailable
 from fedaigc.join_token import JoinToken
 from fedaigc_server.clock import Clock
-from fedaigc_server.enrolment import EnrolRequest, Enrolment
+from fedaigc_server.enrolment import Enrolment, EnrolRequest
 from fedaigc_server.federation.superlink_api import GONE, RUNNING
 from fedaigc_server.identity import ServerIdentity, load_identity
 from fedaigc_server.stores import Stores, open_stores
@@ -112,8 +112,6 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     identity = load_identity(tmp_path / "server", tmp_path / "officer")
-    one = Site(
-        tmp_path / "server", identity, open_stores(tmp_path / "server", identity), FakeFlower()
-    )
+    one = Site(tmp_path / "server", identity, open_stores(tmp_path / "server", identity), FakeFlower())
     yield one
     one.stores.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 import threading
@@ -40,6 +41,7 @@ from fedaigc_server.exact_routes import ExactRoutes
 BASE_MODEL = "ab" * 32
 SHAPE = AdapterShape(4, 8.0, (AdapterSlot(2, "q_proj", 64, 64), AdapterSlot(2, "v_proj", 64, 32)))
 HEAD_LAYER, HEAD_DIM = 2, 64
+NOBODY, NO_KEY = NodeId(""), PublicKey(b"")
 
 
 @dataclass
@@ -49,9 +51,11 @@ class FakeDevice:
     name: str = "device"
     signing: SigningKey = field(default_factory=SigningKey.generate)
     sealing: SealingKey = field(default_factory=SealingKey.generate)
-    flower: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP384R1()))
-    node: NodeId = NodeId("")
-    release_public: PublicKey = PublicKey(b"")
+    flower: ec.EllipticCurvePrivateKey = field(
+        default_factory=lambda: ec.generate_private_key(ec.SECP384R1())
+    )
+    node: NodeId = NOBODY
+    release_public: PublicKey = NO_KEY
     policy: int = 0
     rounds: dict[str, bytes] = field(default_factory=dict)
     """Round -> the update that was made for it: a round is trained once."""
@@ -148,7 +152,8 @@ class FakeDevice:
         async def train(request: Request) -> Response:
             self.asked += 1
             plan = await request.body()
-            time.sleep(0 if RoundPlan.open(plan, self.release_public).round in self.rounds else seconds)
+            known = RoundPlan.open(plan, self.release_public).round in self.rounds
+            await asyncio.sleep(0 if known else seconds)
             return Response(self.update(plan))
 
         app = ExactRoutes({("POST", "/status"): status, ("POST", "/round"): train})

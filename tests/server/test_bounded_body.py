@@ -14,9 +14,7 @@ from fedaigc_server.bounded_body import bounded_body, bounded_record
 
 def _request(chunks: Sequence[bytes], length: str | None = None, hangs: bool = False) -> Request:
     headers = [] if length is None else [(b"content-length", length.encode("latin-1"))]
-    messages: list[Message] = [
-        {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
-    ]
+    messages: list[Message] = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
     if not hangs:
         messages.append({"type": "http.request", "body": b"", "more_body": False})
 

@@ -59,7 +59,8 @@ def test_an_error_goes_to_stderr_with_its_exit_code(monkeypatch: pytest.MonkeyPa
 def test_the_command_line_starts_without_the_heavy_parts() -> None:
     code = (
         "import sys, fedaigc_server.cli;"
-        "bad={'flwr','uvicorn','numpy','cryptography','starlette','rich'} & set(sys.modules); sys.exit(str(bad) if bad else 0)"
+        "bad={'flwr','uvicorn','numpy','cryptography','starlette','rich'} & set(sys.modules);"
+        "sys.exit(str(bad) if bad else 0)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False

@@ -98,7 +98,13 @@ def test_a_body_that_its_key_did_not_sign_is_refused(site: Site, field: str) -> 
 
 @pytest.mark.parametrize(
     "change",
-    [{"name": ""}, {"name": "a\nb"}, {"name": "x" * 65}, {"capability": []}, {"capability": {"a": "x" * 9000}}],
+    [
+        {"name": ""},
+        {"name": "a\nb"},
+        {"name": "x" * 65},
+        {"capability": []},
+        {"capability": {"a": "x" * 9000}},
+    ],
 )
 def test_odd_values_are_refused_though_they_are_signed(site: Site, change: dict[str, Json]) -> None:
     device = FakeDevice()

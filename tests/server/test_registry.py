@@ -59,7 +59,7 @@ def test_who_may_not_take_part_is_told_how_to_get_back(site: Site) -> None:
     device = site.enrolled()
     site.stores.registry.revoke(device.node, "lost", NOW)
     for node in (None, site.stores.registry.node(device.node)):
-        with pytest.raises(NotAuthorised, match="new token.*fedaigc-edge join"):
+        with pytest.raises(NotAuthorised, match=r"new token.*fedaigc-edge join"):
             require_active(node)
 
 

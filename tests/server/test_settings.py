@@ -35,7 +35,7 @@ def test_every_key_of_the_example_has_a_comment() -> None:
 def test_a_wrong_value_is_told_with_its_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "server.toml"
     path.write_text(text)
-    with pytest.raises(SettingsError, match="server.toml"):
+    with pytest.raises(SettingsError, match=r"server\.toml"):
         load_settings(ServerSettings, path)
 
 

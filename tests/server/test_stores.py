@@ -33,7 +33,9 @@ def test_the_logs_name_belongs_to_its_key_and_not_to_an_address(tmp_path: Path) 
 def test_a_ledger_that_another_key_signed_is_not_opened(tmp_path: Path) -> None:
     identity = _identity(tmp_path)
     stores = open_stores(tmp_path / "server", identity)
-    stores.ledger.append([LedgerEntry("officer_query", None, 1, {"case": "x", "tags": 1, "matches": 0}).to_bytes()])
+    stores.ledger.append(
+        [LedgerEntry("officer_query", None, 1, {"case": "x", "tags": 1, "matches": 0}).to_bytes()]
+    )
     stores.ledger.checkpoint()
     stores.close()
     (tmp_path / "server" / "keys" / "log.key").unlink()

@@ -19,7 +19,7 @@ def test_a_token_is_used_once(site: Site) -> None:
     token = site.token()
     stored = site.stores.tokens.check(token.token_id, token.secret)
     site.stores.tokens.use(stored, new_node_id(), NOW)
-    with pytest.raises(JoinTokenError, match="already used.*token create"):
+    with pytest.raises(JoinTokenError, match=r"already used.*token create"):
         site.stores.tokens.use(stored, new_node_id(), NOW)
     assert site.stores.tokens.check(token.token_id, token.secret).used_by is not None
 
@@ -27,7 +27,7 @@ def test_a_token_is_used_once(site: Site) -> None:
 def test_an_expired_token_is_refused_and_stays_unused(site: Site) -> None:
     token = site.token(lasts_s=10)
     stored = site.stores.tokens.check(token.token_id, token.secret)
-    with pytest.raises(JoinTokenError, match="expired.*token create"):
+    with pytest.raises(JoinTokenError, match=r"expired.*token create"):
         site.stores.tokens.use(stored, new_node_id(), NOW + 11)
     assert site.stores.tokens.check(token.token_id, token.secret).used_by is None
 

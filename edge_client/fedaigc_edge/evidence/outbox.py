@@ -25,7 +25,6 @@ from fedaigc_edge.evidence.group_commit import GroupCommit
 from fedaigc_edge.evidence.output import Output, SealedOutput, month_of_minute, seal_output
 from fedaigc_edge.evidence.receipt_check import CheckedReceipt, PendingEntry, SeenCheckpoint
 
-
 PROBE_BYTES = 16_384
 """More than a seal writes, so that there is room for one when the probe found room."""
 
@@ -130,8 +129,8 @@ class Outbox:
         return SeenCheckpoint(*rows[0]) if rows else None
 
     def counts(self) -> OutboxCounts:
-        """Sealed and pending outputs, read from disk."""
-        return OutboxCounts(*self._read("SELECT last_seq, (SELECT count(*) FROM outbox) FROM owner")[0])
+        """Sealed and pending outputs, read from disk; takes no longer the more there are."""
+        return OutboxCounts(*self._read("SELECT last_seq, last_seq - delivered FROM owner")[0])
 
     def close(self) -> None:
         """Finish what was submitted and close the database."""
@@ -146,7 +145,7 @@ class Outbox:
     def _claim(self, connection: sqlite3.Connection) -> None:
         row = connection.execute("SELECT node FROM owner").fetchone()
         if row is None:
-            connection.execute("INSERT INTO owner VALUES (?, 0)", (self._node,))
+            connection.execute("INSERT INTO owner VALUES (?, 0, 0)", (self._node,))
         elif row[0] != self._node:
             raise StorageError(
                 f"{self._path} holds the evidence of another node",
@@ -185,6 +184,7 @@ def _acknowledge(connection: sqlite3.Connection, receipts: Sequence[CheckedRecei
                 "INSERT INTO receipts VALUES (?, ?, ?)", (receipt.seq, receipt.index, receipt.text)
             )
         left += gone
+    connection.execute("UPDATE owner SET delivered = delivered + ?", (left,))
     if receipts:
         newest = max((receipt.checkpoint for receipt in receipts), key=lambda checkpoint: checkpoint.size)
         (known,) = connection.execute("SELECT coalesce(max(size), -1) FROM checkpoint").fetchone()

@@ -29,7 +29,7 @@ class Output:
     model: str
     """The base model's BLAKE3, hexadecimal."""
     finish: str
-    """stop, length or cancelled."""
+    """stop, length, cancelled or failed."""
     tokens: int
     labels: int = 0
     """Label flags; 0 means that the text carries no label."""

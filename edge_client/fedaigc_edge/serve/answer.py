@@ -84,9 +84,11 @@ class Answer:
     text: str = field(repr=False)
     """Of a caller who left a stream: what was handed over until then."""
     finish: str
-    """stop, length or cancelled."""
+    """stop, length, cancelled or failed."""
     tokens: int
     """Generated tokens."""
+    failure: Exception | None
+    """What ended a stream after some of it was handed over: that part is sealed, then this is raised."""
     maker: InitVar[_Generation]
 
     def __post_init__(self, maker: _Generation) -> None:
@@ -104,12 +106,13 @@ async def generate(
     """Generate until the model, a stop sequence, the limit or the caller ends it.
 
     Raises Busy, UnknownModel when the policy changed under a request that pins one, CallerGone when the
-    caller left before anything was handed over, and what the generator raises.
+    caller left before anything was handed over, and what the generator raises before that.
     """
     run = _Run(reservation, generator, policies, model)
     work = await slots.start(run.work, caller.gone)
     leaving = asyncio.ensure_future(_cancel_when_gone(caller.gone, run.cancelled))
     texts: list[str] = []
+    failure: Exception | None = None
     try:
         async for text in run.texts():
             if caller.streams and not caller.gone.is_set():
@@ -118,13 +121,17 @@ async def generate(
             elif not caller.streams:
                 texts.append(text)
         await asyncio.shield(work)
+    except Exception as error:
+        if not (caller.streams and texts):
+            raise
+        failure = error
     finally:
         run.cancelled.set()
         leaving.cancel()
     if caller.gone.is_set() and not (caller.streams and texts):
         raise CallerGone("The caller left before anything was handed over", "", "ask again")
-    finish = "cancelled" if caller.gone.is_set() else run.finish
-    return Answer(run.head, "".join(texts), finish, run.tokens, _GENERATION)
+    finish = "failed" if failure else "cancelled" if caller.gone.is_set() else run.finish
+    return Answer(run.head, "".join(texts), finish, run.tokens, failure, _GENERATION)
 
 
 async def _cancel_when_gone(gone: asyncio.Event, cancelled: threading.Event) -> None:

@@ -98,4 +98,8 @@ class StreamedCaller:
         return self._form, self._form.first()
 
     async def _body(self, body: bytes, more: bool) -> None:
-        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        try:
+            await self._send({"type": "http.response.body", "body": body, "more_body": more})
+        except OSError:
+            # Some servers say so this way that the connection is gone.
+            self.gone.set()

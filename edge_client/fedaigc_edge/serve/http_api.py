@@ -106,7 +106,9 @@ class HttpApi:
 
     async def _exposition(self, _: Request) -> Response:
         counts = await asyncio.to_thread(self._outbox.counts)
+        stale = int(self._readiness.gate_problem)
         gauges = {
+            "fedaigc_gate_rules_refused": ("1 while a newer rule file is refused for an error.", stale),
             "fedaigc_outbox_pending": ("Sealed answers that the ledger has not confirmed.", counts.pending),
             "fedaigc_outputs_sealed": ("Answers sealed by this node, ever.", counts.sealed),
         }

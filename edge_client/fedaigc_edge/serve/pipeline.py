@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from fedaigc.errors import FedaigcError, StorageError
 from fedaigc.token_budget import TokenBudget
@@ -51,37 +53,59 @@ class Pipeline:
         self.policies = policies
         self.outbox = outbox
         self.metrics = metrics or ServingMetrics()
-        self._gate = gate
+        self.gate = gate
         self._budget = budget
         self._slots = slots
         self._generator = generator
         self._remember = remember
         self._seal_failed = False
+        self._running: dict[asyncio.Task[Any], Caller] = {}
 
     async def serve(self, request: GenerationRequest, caller: Caller) -> SealedAnswer:
         """Answer one request, streamed or whole; returns when the answer's evidence is on disk.
 
         Raises Denied, RequestInvalid, BudgetExceeded, Busy, CallerGone, StorageError or ModelError.
         """
+        with self._known_as_running(caller):
+            try:
+                with self.metrics.stage("total"):
+                    sealed = await self._serve(request, caller)
+            except Exception as error:
+                self._count_failure(request, error)
+                raise
+            self._count(sealed)
+            return sealed
+
+    async def end(self) -> None:
+        """Cut every running answer within one token; returns when what its caller was given is sealed."""
+        for caller in self._running.values():
+            caller.gone.set()
+        if self._running:
+            await asyncio.wait(set(self._running))
+
+    @contextlib.contextmanager
+    def _known_as_running(self, caller: Caller) -> Iterator[None]:
+        task = asyncio.current_task()
+        if task is not None:
+            self._running[task] = caller
         try:
-            with self.metrics.stage("total"):
-                sealed = await self._serve(request, caller)
-        except Exception as error:
-            self._count_failure(request, error)
-            raise
-        self._count(sealed)
-        return sealed
+            yield
+        finally:
+            if task is not None:
+                del self._running[task]
 
     async def _serve(self, request: GenerationRequest, caller: Caller) -> SealedAnswer:
         self.model.check(request.model, self.policies.current.version)
         await self._check_evidence()
         with self.metrics.stage("gate"):
-            permit = await self._gate.admit(request)
+            permit = await self.gate.admit(request)
         with self.metrics.stage("queue_and_generate"):
             async with reserve(permit, self._budget, self._generator) as reservation:
                 answer = await self._generate(reservation, caller)
         with self.metrics.stage("seal"):
             sealed = await self._seal(answer)
+        if answer.failure is not None:
+            raise answer.failure
         with self.metrics.stage("remember"):
             await self._keep_for_feedback(sealed)
         return sealed

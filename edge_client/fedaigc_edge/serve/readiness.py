@@ -26,6 +26,11 @@ class Readiness:
         self._pipeline = None
         self._reason = reason
 
+    @property
+    def gate_problem(self) -> bool:
+        """Whether a newer rule file was refused, so that older rules are in force."""
+        return self._pipeline is not None and self._pipeline.gate.problem is not None
+
     def pipeline(self) -> Pipeline:
         """The pipeline; raises the reason why there is none."""
         if self._pipeline is None:

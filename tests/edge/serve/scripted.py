@@ -100,11 +100,14 @@ class ScriptedGenerator:
         raise NotImplementedError
 
 
+POLICY = PolicyVersion(3)
+
+
 @dataclass(frozen=True)
 class FixedPolicy:
     """A policy in force."""
 
-    version: PolicyVersion = PolicyVersion(3)
+    version: PolicyVersion = POLICY
     adapter_name: str | None = "policy-3"
 
 
@@ -225,7 +228,8 @@ class RunningApi:
     async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.api = HttpApi(self.readiness, self.parts.outbox, self._feedback, self.parts.metrics)
-        self.readiness.open(self.parts.pipeline())
+        pipeline = self.parts.pipeline()
+        self.readiness.open(pipeline)
         listening = socket.create_server(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         config = uvicorn.Config(
@@ -235,6 +239,7 @@ class RunningApi:
         self.server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self._started.set()
         await self.server.serve([listening])
+        await pipeline.end()
 
     def __enter__(self) -> RunningApi:
         self._thread.start()

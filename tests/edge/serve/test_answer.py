@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from fedaigc_edge.step import Maker
 from tests.edge.serve.scripted import FixedPolicy, ListeningCaller, Parts, ScriptedGenerator, request, until
 
 
-def answered(parts: Parts, caller: ListeningCaller, **changes: object) -> Answer:
+def answered(parts: Parts, caller: ListeningCaller, **changes: Any) -> Answer:
     async def scenario() -> Answer:
         permit = await parts.gate.admit(request(**changes))
         async with reserve(permit, parts.budget, parts.generator) as reservation:
@@ -94,8 +95,7 @@ def test_a_whole_answers_caller_who_leaves_ends_the_generation(parts: Parts) -> 
     caller = ListeningCaller(streams=False)
 
     async def leave() -> None:
-        while parts.generator.made < 3:
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(until, lambda: parts.generator.made >= 3)
         caller.gone.set()
 
     async def scenario() -> None:
@@ -113,10 +113,22 @@ def test_a_whole_answers_caller_who_leaves_ends_the_generation(parts: Parts) -> 
     assert 3 <= parts.budget.used - len(parts.generator.seen[0][0]) <= 5
 
 
-def test_a_failing_generator_frees_lease_budget_and_slot(parts: Parts) -> None:
-    parts.generator.failure = ModelError("The runtime failed")
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_generator_that_fails_before_anything_is_handed_over_raises(parts: Parts, streams: bool) -> None:
+    parts.generator = ScriptedGenerator(pieces=() if streams else ("word",), failure=ModelError("It failed"))
     with pytest.raises(ModelError):
-        answered(parts, ListeningCaller())
+        answered(parts, ListeningCaller(streams))
+    assert (parts.policies.leases, parts.budget.held) == (0, 0)
+
+
+def test_a_stream_that_fails_keeps_what_was_handed_over(parts: Parts) -> None:
+    parts.generator.failure = ModelError("The runtime failed")
+    answer = answered(parts, ListeningCaller())
+    assert (answer.text, answer.finish, answer.failure) == (
+        "Hello, world!",
+        "failed",
+        parts.generator.failure,
+    )
     assert (parts.policies.leases, parts.budget.held) == (0, 0)
 
 
@@ -136,4 +148,4 @@ def test_an_answer_cannot_be_made_by_hand_and_shows_no_text(parts: Parts) -> Non
     answer = answered(parts, ListeningCaller())
     assert "world" not in repr(answer)
     with pytest.raises(VerificationFailed, match="generate only"):
-        Answer(answer.head, "text", "stop", 1, Maker())  # type: ignore[arg-type]
+        Answer(answer.head, "text", "stop", 1, None, Maker())  # type: ignore[arg-type]

@@ -93,6 +93,20 @@ def test_what_fails_before_the_first_text_has_a_true_status() -> None:
         assert wire.statuses == [500]
 
 
+def test_a_server_that_raises_on_a_lost_connection_means_a_caller_who_left(parts: Parts) -> None:
+    async def lost(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            raise OSError("gone")
+
+    caller = StreamedCaller(lost, ChatCall(request(), True, False), 5)
+
+    async def scenario() -> None:
+        await parts.pipeline().serve(request(), caller)
+
+    asyncio.run(scenario())
+    assert caller.gone.is_set()
+
+
 def test_nothing_is_sent_after_a_caller_who_left_a_stream(parts: Parts) -> None:
     wire = exchange(parts, stream=True, leave=True)
     assert b"[DONE]" not in wire.body

@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 import time
+from typing import Any
 
 import httpx
 import openai
@@ -20,6 +21,12 @@ from tests.edge.serve.scripted import Parts, RunningApi, ScriptedGenerator, unti
 
 CHAT = "/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "say hello"}]
+LONG = {"role": "user", "content": "w " * 3000}
+
+
+def create(caller: openai.OpenAI, **fields: Any) -> Any:
+    """The program's own call, for fields and answers that its types do not know."""
+    return caller.chat.completions.create(**fields)
 
 
 def evidence(parts: Parts) -> list[PendingEntry]:
@@ -27,7 +34,7 @@ def evidence(parts: Parts) -> list[PendingEntry]:
 
 
 def test_openais_program_gets_a_whole_answer(caller: openai.OpenAI, parts: Parts) -> None:
-    answer = caller.chat.completions.create(model="tiny", messages=MESSAGES, seed=1, stop=None)  # type: ignore[call-overload]
+    answer = create(caller, model="tiny", messages=MESSAGES, seed=1, stop=None)
     assert answer.choices[0].message.content == "Hello, world!"
     assert answer.choices[0].finish_reason == "stop"
     assert answer.usage.completion_tokens == 4
@@ -38,8 +45,8 @@ def test_openais_program_gets_a_whole_answer(caller: openai.OpenAI, parts: Parts
 
 
 def test_openais_program_gets_a_stream_with_usage(caller: openai.OpenAI) -> None:
-    stream = caller.chat.completions.create(  # type: ignore[call-overload]
-        model="tiny@3", messages=MESSAGES, stream=True, stream_options={"include_usage": True}
+    stream = create(
+        caller, model="tiny@3", messages=MESSAGES, stream=True, stream_options={"include_usage": True}
     )
     chunks = list(stream)
     assert chunks[0].choices[0].delta.role == "assistant"
@@ -52,7 +59,7 @@ def test_openais_program_gets_a_stream_with_usage(caller: openai.OpenAI) -> None
 
 def test_characters_of_every_width_arrive_whole(caller: openai.OpenAI, parts: Parts) -> None:
     parts.generator.pieces = ("绝", "句 🙂", "\u2028\u0085 é", "\n\ndata: x")
-    stream = caller.chat.completions.create(model="tiny", messages=MESSAGES, stream=True)  # type: ignore[call-overload]
+    stream = create(caller, model="tiny", messages=MESSAGES, stream=True)
     text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
     assert text == "".join(parts.generator.pieces)
     assert evidence(parts)[0].raw == fingerprint_text(text).raw
@@ -84,7 +91,12 @@ def test_the_stream_is_byte_exact(api: RunningApi) -> None:
         ({"response_format": {"type": "json_object"}}, 400, "invalid_request", "response_format"),
         ({"surprise": 1}, 400, "invalid_request", "surprise"),
         ({"max_tokens": 5000}, 400, "context_length_exceeded", "max_tokens"),
-        ({"messages": [{"role": "user", "content": "w " * 3000}]}, 400, "context_length_exceeded", "messages"),
+        (
+            {"messages": [{"role": "user", "content": "w " * 3000}]},
+            400,
+            "context_length_exceeded",
+            "messages",
+        ),
         (
             {"messages": [{"role": "user", "content": "a forbidden apple"}]},
             400,
@@ -106,11 +118,11 @@ def test_a_refusal_has_openais_form_streamed_or_not(
 
 def test_openais_program_raises_its_own_errors(caller: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as denied:
-        caller.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "禁果"}])
+        create(caller, model="tiny", messages=[{"role": "user", "content": "禁果"}])
     assert denied.value.code == "policy_violation"
     assert denied.value.body["rule"] == "no-apples"  # type: ignore[index]
     with pytest.raises(openai.NotFoundError):
-        caller.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "x"}])
+        create(caller, model="gpt-4o", messages=[{"role": "user", "content": "x"}])
 
 
 def test_a_denial_speaks_chinese_to_a_chinese_caller(api: RunningApi) -> None:
@@ -165,7 +177,7 @@ def test_when_the_disk_is_full_a_whole_answer_is_an_error(api: RunningApi, parts
 
 def test_when_the_disk_is_full_a_stream_ends_with_an_error(caller: openai.OpenAI, parts: Parts) -> None:
     parts.fill_disk()
-    stream = caller.chat.completions.create(model="tiny", messages=MESSAGES, stream=True)  # type: ignore[call-overload]
+    stream = create(caller, model="tiny", messages=MESSAGES, stream=True)
     finishes: list[str | None] = []
     with pytest.raises(openai.APIError, match="disk is full"):
         finishes.extend(chunk.choices[0].finish_reason for chunk in stream)

@@ -48,9 +48,7 @@ def test_beyond_the_line_busy_is_said_at_once_with_a_time() -> None:
         release = threading.Event()
         slots = GenerationSlots(1, 2)
         first = await slots.start(lambda: release.wait(5), asyncio.Event())
-        waiting = [
-            asyncio.create_task(slots.start(lambda: None, asyncio.Event())) for _ in range(2)
-        ]
+        waiting = [asyncio.create_task(slots.start(lambda: None, asyncio.Event())) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Busy) as caught:
             await slots.start(lambda: None, asyncio.Event())

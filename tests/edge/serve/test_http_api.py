@@ -55,7 +55,8 @@ def test_feedback_is_passed_on_and_its_id_returned(api: RunningApi, body: dict[s
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(RequestInvalid("no such request", field="request_id"), 400), (StorageError("x"), 500)]
+    ("error", "status"),
+    [(RequestInvalid("no such request", field="request_id"), 400), (StorageError("x"), 500)],
 )
 def test_feedback_that_cannot_be_kept_is_an_error_in_openais_form(
     parts: Parts, error: Exception, status: int
@@ -138,6 +139,10 @@ def test_only_one_route_generates_and_it_is_the_pipelines(parts: Parts, tmp_path
     api = HttpApi(Readiness(), parts.outbox, lambda body: "", parts.metrics)
     router = api.app._app._app  # type: ignore[attr-defined]
     assert isinstance(router, Router)
-    posts = {route.path: route for route in router.routes if isinstance(route, Route) and "POST" in (route.methods or ())}
+    posts = {
+        route.path: route
+        for route in router.routes
+        if isinstance(route, Route) and "POST" in (route.methods or ())
+    }
     assert set(posts) == {"/v1/feedback", "/v1/chat/completions"}
     assert isinstance(posts["/v1/chat/completions"].endpoint, ChatRoute)

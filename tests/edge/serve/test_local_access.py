@@ -28,7 +28,7 @@ def status(headers: list[tuple[bytes, bytes]], peer: tuple[str, int] | None = ("
     return int(sent[0]["status"])
 
 
-@pytest.mark.parametrize("host", [b"127.0.0.1:8080", b"localhost", b"LOCALHOST:1", b"[::1]:8080", b"127.9.9.9"])
+@pytest.mark.parametrize("host", [b"127.0.0.1:8080", b"localhost", b"LOCALHOST:1", b"[::1]:8080"])
 def test_this_machines_names_are_accepted(host: bytes) -> None:
     assert status([(b"host", host)]) == 200
 

@@ -86,9 +86,7 @@ def test_a_flag_is_true_or_false(value: object) -> None:
         fields.flag({"stream": value}, "stream")
 
 
-@pytest.mark.parametrize(
-    "value", [["a"] * 5, [""], "", [1], {"a": 1}, "x" * 1001, ["\ud800"], [None], 7]
-)
+@pytest.mark.parametrize("value", [["a"] * 5, [""], "", [1], {"a": 1}, "x" * 1001, ["\ud800"], [None], 7])
 def test_stops_that_cannot_be_kept_are_refused(value: object) -> None:
     with pytest.raises(RequestInvalid) as caught:
         fields.stops({"stop": value})

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import time
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,13 +21,14 @@ from fedaigc.errors import (
     ModelError,
     StorageError,
 )
+from fedaigc.fingerprint import fingerprint_text
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.serve.request import ChatMessage, UnknownModel
 from fedaigc_edge.serve.sealed_answer import SealedAnswer
 from tests.edge.serve.scripted import ListeningCaller, Parts, ScriptedGenerator, request
 
 
-def served(parts: Parts, caller: ListeningCaller | None = None, **changes: object) -> SealedAnswer:
+def served(parts: Parts, caller: ListeningCaller | None = None, **changes: Any) -> SealedAnswer:
     async def scenario() -> SealedAnswer:
         return await parts.pipeline().serve(request(**changes), caller or ListeningCaller())
 
@@ -78,9 +80,7 @@ def test_when_every_place_is_taken_busy_is_said(parts: Parts) -> None:
 
     async def scenario() -> None:
         pipeline = parts.pipeline()
-        tasks = [
-            asyncio.create_task(pipeline.serve(request(), ListeningCaller())) for _ in range(4)
-        ]
+        tasks = [asyncio.create_task(pipeline.serve(request(), ListeningCaller())) for _ in range(4)]
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert sum(isinstance(result, Busy) for result in results) == 2
         assert sum(isinstance(result, SealedAnswer) for result in results) == 2
@@ -95,6 +95,16 @@ def test_what_a_leaving_caller_was_given_is_sealed(parts: Parts) -> None:
     sealed = served(parts, ListeningCaller(leave_after=2))
     assert (sealed.answer.text, sealed.evidence.record["finish"]) == ("word word ", "cancelled")
     assert parts.metrics.requests["cancelled"] == 1
+
+
+def test_what_a_failing_stream_had_handed_over_is_sealed_and_the_failure_raised(parts: Parts) -> None:
+    parts.generator.failure = ModelError("The runtime failed")
+    with pytest.raises(ModelError):
+        served(parts)
+    (pending,) = parts.outbox.pending(5, 1 << 20)
+    assert pending.raw == fingerprint_text("Hello, world!").raw
+    assert parts.metrics.requests["error"] == 1
+    assert parts.remembered == []
 
 
 def test_an_answer_that_cannot_be_sealed_fails_and_the_next_is_not_even_generated(parts: Parts) -> None:

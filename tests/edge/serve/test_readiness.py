@@ -22,6 +22,10 @@ def test_it_is_loading_then_ready_then_closed_with_the_reason(parts: Parts) -> N
         return made
 
     assert asyncio.run(pipeline()) is readiness.pipeline()
+    assert not readiness.gate_problem
+    (parts.folder / "gate.yaml").write_text("")
+    parts.gate.reload()
+    assert readiness.gate_problem
     readiness.close(NotAuthorised("This device was revoked"))
     with pytest.raises(NotAuthorised, match="revoked"):
         readiness.pipeline()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from fedaigc_edge.step import Maker
 from tests.edge.serve.scripted import Parts, ScriptedGenerator, request
 
 
-def reserved(parts: Parts, budget: TokenBudget, generator: ScriptedGenerator, **changes: object) -> tuple[int, int]:
+def reserved(
+    parts: Parts, budget: TokenBudget, generator: ScriptedGenerator, **changes: Any
+) -> tuple[int, int]:
     async def scenario() -> tuple[int, int]:
         permit = await parts.gate.admit(request("one two three", **changes))
         async with reserve(permit, budget, generator) as reservation:

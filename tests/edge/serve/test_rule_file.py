@@ -60,7 +60,9 @@ def test_the_example_file_denies_what_its_comments_say(text: str) -> None:
     assert read_rule_file(EXAMPLE).judge([text]) is not None
 
 
-@pytest.mark.parametrize("text", ["call 555-1234", "order 12345678901234567890", "keep it a secret", "写一首诗"])
+@pytest.mark.parametrize(
+    "text", ["call 555-1234", "order 12345678901234567890", "keep it a secret", "写一首诗"]
+)
 def test_the_example_file_lets_everyday_requests_pass(text: str) -> None:
     assert read_rule_file(EXAMPLE).judge([text]) is None
 
@@ -145,7 +147,9 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=200))
-def test_no_file_whatever_it_holds_gives_another_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_no_file_whatever_it_holds_gives_another_error(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
     path = written(tmp_path_factory.mktemp("rules"), text.encode("utf-8", "replace"))
     with pytest.raises(SettingsError):
         read_rule_file(path)

@@ -37,7 +37,9 @@ def test_the_operator_cannot_search(admin: Admin, method: str, path: str) -> Non
     assert admin.operator(method, path, {}).status == 403
 
 
-@pytest.mark.parametrize("host", ["evil.example.org:8444", "127.0.0.1", "", "localhost:x", "127.0.0.1.evil:8444"])
+@pytest.mark.parametrize(
+    "host", ["evil.example.org:8444", "127.0.0.1", "", "localhost:x", "127.0.0.1.evil:8444"]
+)
 def test_a_web_page_under_another_name_is_not_served(admin: Admin, host: str) -> None:
     headers = {"authorization": f"Bearer {OPERATOR}", "host": host}
     answer = call(admin.app, "GET", "/v1/status", b"", headers)

@@ -33,7 +33,9 @@ def test_the_checkpoint_and_its_growth_can_be_asked_for(admin: Admin) -> None:
     assert admin.officer("GET", "/v1/officer/consistency?first=0&second=1").json() == {"proof": []}
 
 
-@pytest.mark.parametrize("query", ["", "?first=1", "?first=-1&second=1", "?first=²&second=1", "?first=2&second=1"])
+@pytest.mark.parametrize(
+    "query", ["", "?first=1", "?first=-1&second=1", "?first=²&second=1", "?first=2&second=1"]
+)
 def test_odd_sizes_are_refused(admin: Admin, query: str) -> None:
     target = f"/v1/officer/consistency{query}".replace("²", "%C2%B2")
     assert admin.officer("GET", target).status == 400

@@ -24,7 +24,9 @@ def data(tmp_path: Path) -> Iterator[Path]:
             length = int(self.headers.get("content-length", 0))
             body = self.rfile.read(length)
             good = self.path == "/good"
-            answer = {"token": self.headers["authorization"], "body": body.decode()} if good else {"error": ERROR}
+            answer = (
+                {"token": self.headers["authorization"], "body": body.decode()} if good else {"error": ERROR}
+            )
             data = b"<html>" if self.path == "/html" else json.dumps(answer).encode()
             self.send_response(200 if good else 409)
             self.end_headers()
@@ -49,7 +51,7 @@ def test_the_operators_token_goes_along(data: Path) -> None:
 
 
 def test_a_refusal_comes_back_as_the_error_that_it_was(data: Path) -> None:
-    with pytest.raises(RoundFailed, match="running already.*r-1.*wait"):
+    with pytest.raises(RoundFailed, match=r"running already.*r-1.*wait"):
         ask_admin(data, "POST", "/bad")
 
 
@@ -62,5 +64,5 @@ def test_an_answer_of_something_else_is_told(data: Path) -> None:
 def test_a_server_that_does_not_run_says_how_to_start_it(data: Path, content: str | None) -> None:
     path = data / "run" / "admin.json"
     path.unlink() if content is None else path.write_text(content)
-    with pytest.raises(Unavailable, match="not running.*fedaigc-server start --data"):
+    with pytest.raises(Unavailable, match=r"not running.*fedaigc-server start --data"):
         ask_admin(data, "POST", "/good")

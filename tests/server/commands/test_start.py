@@ -10,7 +10,9 @@ from fedaigc_server.commands.start import _settings
 
 def test_options_win_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:
     path = tmp_path / "server.toml"
-    path.write_text('port = 9000\npoll_s = 7\npublic_names = ["file.example.org"]\n[learning]\nmin_pairs = 9\n')
+    path.write_text(
+        'port = 9000\npoll_s = 7\npublic_names = ["file.example.org"]\n[learning]\nmin_pairs = 9\n'
+    )
     flags = {"port": 9001, "host": None, "data": tmp_path, "public_names": ()}
     settings = _settings(path, flags)
     assert (settings.port, settings.poll_s, settings.host) == (9001, 7, "0.0.0.0")  # noqa: S104

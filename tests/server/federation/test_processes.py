@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from fedaigc.errors import Unavailable
-from fedaigc_server.federation import processes
 from fedaigc_server.federation.processes import free_port, reconcile_until_done
 
 
@@ -21,7 +20,7 @@ def test_reconciling_goes_on_until_flower_answers(monkeypatch: pytest.MonkeyPatc
     async def at_once(seconds: float) -> None:
         """No waiting in a test."""
 
-    monkeypatch.setattr(processes.asyncio, "sleep", at_once)
+    monkeypatch.setattr(asyncio, "sleep", at_once)
     asyncio.run(reconcile_until_done(reconcile))
     assert len(calls) == 3
 

@@ -26,7 +26,7 @@ PLAN = b"a signed plan"
 
 
 class FakeGrid:
-    """Answers each message with what `answers[node]` says; None is an error reply, a missing node is silence."""
+    """Answers each message with what `answers[node]` says; None is an error reply, no entry is silence."""
 
     def __init__(self, answers: dict[str, list[dict[str, Any] | None]]) -> None:
         self.answers = answers

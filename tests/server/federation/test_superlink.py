@@ -7,7 +7,6 @@ import pytest
 
 from fedaigc.errors import ProcessFailed
 from fedaigc_server.certificates import CertificateFiles
-from fedaigc_server.federation import superlink
 from fedaigc_server.federation.superlink import FlowerFolders, script, superexec_spec, superlink_spec
 
 
@@ -50,6 +49,6 @@ def test_each_role_has_a_home_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_missing_script_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(superlink.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ProcessFailed, match=r"not installed.*fedaigc\[server\]"):
         script("flower-superlink")

@@ -40,23 +40,24 @@ def test_an_unreachable_superlink_is_unavailable(tmp_path: Path) -> None:
 def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowerProcesses]:
     data = private_folder(tmp_path_factory.mktemp("flower"))
     certificates, _ = ensure_certificates(private_folder(data / "keys"), (), datetime.now(UTC))
-    stop, ready = threading.Event(), threading.Event()
+    stop, ready = asyncio.Event(), threading.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
     made: list[FlowerProcesses] = []
 
     async def serve() -> None:
         processes = FlowerProcesses(data, certificates, lambda: None)
         made.append(processes)
         await processes.start()
+        loops.append(asyncio.get_running_loop())
         ready.set()
-        while not stop.is_set():
-            await asyncio.sleep(0.1)
+        await stop.wait()
         await processes.stop()
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert ready.wait(90)
     yield made[0]
-    stop.set()
+    loops[0].call_soon_threadsafe(stop.set)
     thread.join(30)
 
 

@@ -58,9 +58,7 @@ class Public:
 
 def build_public(site: Site, superlink: SuperLink, tap: Path | None = None) -> ASGIApp:
     auth = NodeAuth(site.stores.registry, site.clock)
-    guard = FlowerGuard(
-        "https://127.0.0.1:1", ssl.create_default_context(), site.stores.registry, superlink
-    )
+    guard = FlowerGuard("https://127.0.0.1:1", ssl.create_default_context(), site.stores.registry, superlink)
     ca_file = site.data / "ca.crt"
     ca_file.write_bytes(b"-----BEGIN CERTIFICATE-----")
     limit = RateLimit(600, 100, lambda: 0.0)

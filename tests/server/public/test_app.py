@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Iterator
 
 import pytest
 from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
+from fedaigc_server import listeners
+from fedaigc_server.exact_routes import ExactRoutes
 from fedaigc_server.public.flower_guard import FLEET_PATHS
 from tests.server.asgi_call import call
 from tests.server.public.conftest import Public
@@ -17,7 +23,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", 
 
 def flower_paths() -> list[str]:
     """Every route of the installed Flower's own application, docs and health included."""
-    from flwr.superlink.main import create_app  # noqa: PLC0415
+    from flwr.superlink.main import create_app
 
     routes = [context.route for context in iter_route_contexts(create_app().routes)]
     paths = {route.path for route in routes if isinstance(route, APIRoute)}
@@ -32,7 +38,12 @@ def spellings(path: str) -> Iterator[str]:
     yield from (f"{head}/x/../{last}", f"{head}/x/%2e%2e/{last}", f"{head}/%2e/{last}", f"/.{path}")
     yield from (f"{head}/{encoded}{last[1:]}", path.replace("/", "%2f"), path.replace("/", "%2F", 1))
     yield from (f"{path}%00", f"{path}%20", f"{path};x", f"{path}%3f", f"{path}%23", f"{path}.", path[1:])
-    yield from (path.replace("/", "\\"), path.replace("/", "%5c"), f"/v1/fleet/..{path}", f"/v1/fleet/%2e%2e{path}")
+    yield from (
+        path.replace("/", "\\"),
+        path.replace("/", "%5c"),
+        f"/v1/fleet/..{path}",
+        f"/v1/fleet/%2e%2e{path}",
+    )
     yield from (f"/v1/fleet/activate-node/..{path}", f"/v1/fleet/activate-node%2f..%2f..{path}")
     yield from (f"http://127.0.0.1:8000{path}", f"/%252e%252e{path}", f"/..{path}")
 
@@ -71,7 +82,15 @@ def test_no_other_spelling_of_a_flower_route_is_reached(public: Public, path: st
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/tokens", "/v1/nodes", "/v1/status", "/v1/rounds", "/v1/officer/search", "/v1/officer/checkpoint", "/"],
+    [
+        "/v1/tokens",
+        "/v1/nodes",
+        "/v1/status",
+        "/v1/rounds",
+        "/v1/officer/search",
+        "/v1/officer/checkpoint",
+        "/",
+    ],
 )
 def test_the_admin_api_is_not_on_the_public_port(public: Public, path: str) -> None:
     for method in METHODS:
@@ -140,6 +159,33 @@ def test_a_head_without_end_is_cut_off(public: Public) -> None:
     with listening(public.app) as port:
         answer = exchange(port, b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 200_000)
     assert status(answer) in (400, 431)
+
+
+def test_a_head_that_drips_in_is_cut_off(public: Public, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "HEAD_TIMEOUT_S", 0.3)
+    whole = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with listening(public.app) as port:
+        for first in (b"", whole):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+                line.sendall(first)
+                if first:
+                    answer = b""
+                    while not answer.endswith(b"}"):
+                        answer += line.recv(65536)
+                line.sendall(b"GET /health HTTP/1.1\r\nX: ")
+                assert line.recv(65536) == b"", "an unfinished head must not hold a connection"
+
+
+def test_a_slow_answer_is_not_cut_off_by_the_heads_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "HEAD_TIMEOUT_S", 0.2)
+
+    async def slow(request: Request) -> Response:
+        await asyncio.sleep(0.6)
+        return PlainTextResponse("done")
+
+    with listening(ExactRoutes({("GET", "/slow"): slow})) as port:
+        answer = exchange(port, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status(answer) == 200
 
 
 def test_a_plain_request_still_works(public: Public) -> None:

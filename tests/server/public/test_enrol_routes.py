@@ -29,7 +29,12 @@ def test_a_device_enrols_over_http(public: Public) -> None:
     answer = call(public.app, "POST", "/v1/enrol", body)
     assert answer.status == 200
     device.accept(answer.json())
-    assert call(public.app, "GET", "/v1/policies/latest", b"", device.headers("GET", "/v1/policies/latest")).status == 204
+    assert (
+        call(
+            public.app, "GET", "/v1/policies/latest", b"", device.headers("GET", "/v1/policies/latest")
+        ).status
+        == 204
+    )
 
 
 def test_a_used_token_answers_403_with_what_to_do(public: Public) -> None:
@@ -65,7 +70,9 @@ def test_a_heartbeat_is_noted_and_answered_with_the_newest_policy(public: Public
     assert node.outbox == 3
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"policy":-1,"version":"1","outbox":0}', b'{"policy":0,"version":1,"outbox":0}'])
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"policy":-1,"version":"1","outbox":0}', b'{"policy":0,"version":1,"outbox":0}']
+)
 def test_a_malformed_heartbeat_is_refused(public: Public, body: bytes) -> None:
     path = "/v1/node/heartbeat"
     assert call(public.app, "POST", path, body, public.device.headers("POST", path, body)).status == 400
@@ -81,7 +88,9 @@ def test_month_keys_are_sealed_to_the_device(public: Public) -> None:
         assert opened == tag_key(public.site.identity.tag_key, month)
 
 
-@pytest.mark.parametrize("months", ['["2026-13"]', '["x"]', "[1]", '["2026-01","2026-02","2026-03","2026-04"]', "{}"])
+@pytest.mark.parametrize(
+    "months", ['["2026-13"]', '["x"]', "[1]", '["2026-01","2026-02","2026-03","2026-04"]', "{}"]
+)
 def test_odd_months_are_refused(public: Public, months: str) -> None:
     body, path = f'{{"months":{months}}}'.encode(), "/v1/node/tag-keys"
     assert call(public.app, "POST", path, body, public.device.headers("POST", path, body)).status == 400

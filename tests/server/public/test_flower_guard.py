@@ -30,7 +30,13 @@ def test_bytes_pass_unchanged_both_ways(public: Public) -> None:
 
 def test_hop_by_hop_headers_stay_on_their_hop(public: Public) -> None:
     public.superlink.headers = {"connection": "x-own", "x-own": "1", "keep-alive": "timeout=5", "kept": "1"}
-    sent = {"connection": "keep-alive, x-hop", "x-hop": "1", "te": "trailers", "upgrade": "h2c", "host": "evil"}
+    sent = {
+        "connection": "keep-alive, x-hop",
+        "x-hop": "1",
+        "te": "trailers",
+        "upgrade": "h2c",
+        "host": "evil",
+    }
     answer = call(public.app, "POST", PULL, b"", public.flower_headers() | sent)
     headers = public.superlink.seen[0][3]
     assert not {"x-hop", "te", "upgrade"} & set(headers)
@@ -47,7 +53,7 @@ def test_flowers_own_refusal_reaches_the_supernode_as_it_is(public: Public) -> N
 
 
 def test_an_unknown_key_is_told_what_to_do_in_flowers_own_form(public: Public) -> None:
-    from flwr.supercore.error import FlowerError  # noqa: PLC0415
+    from flwr.supercore.error import FlowerError
 
     answer = call(public.app, "POST", ACTIVATE, b"", public.flower_headers(FakeDevice()))
     assert answer.status == 412, "anything else would be tried again for ever"
@@ -56,6 +62,14 @@ def test_an_unknown_key_is_told_what_to_do_in_flowers_own_form(public: Public) -
     assert error.code == 2004
     assert "fedaigc-edge join" in (error.public_details or "")
     assert public.superlink.seen == []
+
+
+def test_a_node_that_flower_still_takes_for_online_is_told_to_wait(public: Public) -> None:
+    public.superlink.status = 412
+    public.superlink.body = b'{"code":2004,"detail":"Failed to activate SuperNode."}'
+    answer = call(public.app, "POST", ACTIVATE, b"", public.flower_headers())
+    assert answer.status == 503, "412 would make the SuperNode give up"
+    assert call(public.app, "POST", PULL, b"", public.flower_headers()).status == 412
 
 
 @pytest.mark.parametrize("header", ["", "!", "AAAA", "é", "A" * 5000])

@@ -80,7 +80,15 @@ def test_a_node_can_write_for_itself_only(public: Public) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"seq": 5}, {"seq": -1}, {"month": "2026"}, {"tags": ["AA=="]}, {"opening": ""}, {"entry": "AA=="}, {"x": 1}],
+    [
+        {"seq": 5},
+        {"seq": -1},
+        {"month": "2026"},
+        {"tags": ["AA=="]},
+        {"opening": ""},
+        {"entry": "AA=="},
+        {"x": 1},
+    ],
 )
 def test_a_malformed_item_is_refused_whole(public: Public, change: dict[str, Any]) -> None:
     size = public.site.stores.ledger.size

@@ -48,6 +48,8 @@ def test_downloads_are_for_enrolled_nodes(public: Public, path: str) -> None:
     assert call(public.app, "GET", path).status == 403
 
 
-@pytest.mark.parametrize("path", ["/v1/blobs/..%2f..%2fserver.db", "/v1/blobs/" + "A" * 64, "/v1/policies/-1"])
+@pytest.mark.parametrize(
+    "path", ["/v1/blobs/..%2f..%2fserver.db", "/v1/blobs/" + "A" * 64, "/v1/policies/-1"]
+)
 def test_no_other_file_can_be_named(public: Public, path: str) -> None:
     assert _get(public, path).status == 404

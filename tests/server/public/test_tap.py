@@ -11,7 +11,9 @@ from tests.server.public.conftest import SuperLink, build_public
 def test_every_byte_in_and_out_is_kept_and_can_be_found(site: Site, tmp_path: Path) -> None:
     app = build_public(site, SuperLink(), tmp_path / "tap")
     call(app, "POST", "/v1/enrol", b'{"marker":"a body that a device sent"}')
-    answer = call(app, "GET", "/nowhere?query=marker-in-the-query", headers={"x-header": "marker-in-a-header"})
+    answer = call(
+        app, "GET", "/nowhere?query=marker-in-the-query", headers={"x-header": "marker-in-a-header"}
+    )
     bodies = (tmp_path / "tap" / "bodies.tap").read_bytes()
     for part in (b"a body that a device sent", b"marker-in-the-query", b"marker-in-a-header", answer.body):
         assert part in bodies

@@ -43,9 +43,7 @@ class Learning:
         return node.flower_id or ""
 
     def statuses(self) -> dict[str, str]:
-        return {
-            self.flower_id(device): base64.b64encode(device.status()).decode() for device in self.devices
-        }
+        return {self.flower_id(device): base64.b64encode(device.status()).decode() for device in self.devices}
 
     def begin(self, min_nodes: int = 2, deadline_s: int = 600) -> tuple[RoundId, bytes]:
         """A round whose plan is signed, in its first attempt; its name and plan."""

@@ -33,7 +33,10 @@ def test_the_steps_of_a_round_over_the_socket(learning: Learning) -> None:
 def test_of_a_decline_only_a_known_kind_of_code_is_kept(learning: Learning) -> None:
     round_id, _ = learning.begin()
     first, second = learning.devices
-    for device, body in ((first, b'{"code":"privacy_budget","what":"words"}'), (second, b'{"code":"My Words"}')):
+    for device, body in (
+        (first, b'{"code":"privacy_budget","what":"words"}'),
+        (second, b'{"code":"My Words"}'),
+    ):
         _post(learning, f"/rounds/{round_id}/declined/{learning.flower_id(device)}", body)
     reasons = {update.node: update.reason for update in learning.site.stores.rounds.updates(round_id)}
     assert reasons == {first.node: "privacy_budget", second.node: "error"}

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from fedaigc.errors import NotAuthorised, RequestInvalid, RoundFailed
+from fedaigc.errors import NotAuthorised, RequestInvalid, RoundFailed, StorageError
 from fedaigc.ledger_entry import LedgerEntry
 from fedaigc.round_plan import RoundPlan
 from fedaigc_server.rounds.round_store import FAILED, PLANNED, QUERYING, RELEASED, TRAINING
@@ -185,6 +185,32 @@ def test_a_node_that_declined_may_still_send(learning: Learning) -> None:
     learning.rounds.declined(round_id, 1, learning.flower_id(device), "busy")
     assert learning.flower_id(device) in learning.rounds.statuses(round_id, 1, {})["invited"]
     assert learning.send(round_id, device, device.update(plan))
+
+
+def test_what_a_node_sent_before_it_was_revoked_is_not_averaged(learning: Learning) -> None:
+    round_id, plan = learning.begin()
+    for device in learning.devices:
+        learning.send(round_id, device, device.update(plan))
+    learning.site.stores.registry.revoke(learning.devices[0].node, "stolen", 1)
+    closed = learning.rounds.close(round_id)
+    assert closed["state"] == FAILED
+    assert "1 usable updates came and 2 are needed" in closed["reason"]
+
+
+def test_a_full_disk_is_no_verdict_on_a_round(learning: Learning, monkeypatch: pytest.MonkeyPatch) -> None:
+    round_id, plan = learning.begin()
+    for device in learning.devices:
+        learning.send(round_id, device, device.update(plan))
+    versions = learning.site.stores.policies
+
+    def full(*_: object) -> bytes:
+        raise StorageError("Cannot write", "the disk is full", "free some space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(versions), "release", full)
+        with pytest.raises(StorageError):
+            learning.rounds.close(round_id)
+    assert learning.rounds.close(round_id)["state"] == RELEASED
 
 
 def test_one_round_at_a_time(learning: Learning) -> None:
