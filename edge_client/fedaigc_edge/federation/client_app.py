@@ -2,16 +2,23 @@
 
 A fresh process runs this for every message, so nothing is kept and no model is loaded. It never raises:
 Flower would send the exception's text to the server.
+
+A Flower run carries the code that devices should run. Ours do not: started as `flwr-clientapp`, this module
+runs itself, whatever a server names or sends, and unpacks nothing.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
+from typing import Any
 
 import httpx
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+
+from fedaigc.errors import ProcessFailed
 
 RECORD = "fedaigc"
 MAX_ANSWER_BYTES = 65 << 20
@@ -77,3 +84,36 @@ def _ask(socket: str, path: str, body: bytes, wait_s: float, field: str) -> Conf
 
 def _failed(code: str, what: str, why: str = "") -> ConfigRecord:
     return ConfigRecord({"error": json.dumps({"code": code, "what": what, "why": why}).encode("utf-8")})
+
+
+def main() -> None:
+    """Stand in for `flwr-clientapp`. Raises ProcessFailed when this Flower cannot be held to our app."""
+    hold_to_this_app(importlib.import_module("flwr.supernode.runtime.run_clientapp"))
+    importlib.import_module("flwr.supernode.cli.flwr_clientapp").flwr_clientapp()
+
+
+def hold_to_this_app(runtime: Any) -> None:
+    """Let Flower's runner neither unpack nor load what came over the network; raises ProcessFailed."""
+
+    def nothing(*_: object, **__: object) -> None:
+        return None
+
+    def ours(*_: object, **__: object) -> Any:
+        return lambda *_, **__: app
+
+    for name, replacement in (
+        ("install_from_fab", nothing),
+        ("install_app_dependencies", nothing),
+        ("get_load_client_app_fn", ours),
+    ):
+        if not hasattr(runtime, name):
+            raise ProcessFailed(
+                "Flower's ClientApp runner is not the one that this version knows",
+                f"it has no {name}, so a server's code might be run",
+                "install flwr==1.42.*",
+            )
+        setattr(runtime, name, replacement)
+
+
+if __name__ == "__main__":
+    main()

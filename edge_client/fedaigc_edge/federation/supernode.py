@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import random
 import re
 import socket
@@ -20,6 +19,7 @@ from fedaigc.child_process import (
     ChildSpec,
     Supervisor,
 )
+from fedaigc.closed_path import closed_path
 from fedaigc.errors import ProcessFailed, SettingsError
 from fedaigc.files import private_folder
 from fedaigc_edge.federation.flower_farewell import say_farewell
@@ -134,8 +134,7 @@ class SuperNode:
                 "FLWR_TELEMETRY_ENABLED": "0",
                 "FLWR_DISABLE_UPDATE_CHECK": "1",
                 "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-                # The SuperNode starts `flower-superexec` by name.
-                "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+                "PATH": closed_path(self._home / "bin", _programs(scripts)),
             },
         )
 
@@ -151,6 +150,14 @@ class SuperNode:
         with self._log.open("rb") as file:
             file.seek(start)
             return _COLOUR.sub("", file.read(limit).decode("utf-8", "replace"))
+
+
+def _programs(scripts: Path) -> dict[str, tuple[str, ...]]:
+    """All that Flower can start on a device, by name: its executor, and our ClientApp for any app."""
+    return {
+        "flower-superexec": (str(scripts / "flower-superexec"),),
+        "flwr-clientapp": (sys.executable, "-m", "fedaigc_edge.federation.client_app"),
+    }
 
 
 def _one_life(code: int) -> bool:

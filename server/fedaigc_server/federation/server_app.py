@@ -2,11 +2,15 @@
 
 Every decision and every byte worth keeping goes at once through the unix socket to the service, so this
 process may die at any moment. It never raises: Flower would log the text.
+
+Whoever reaches SuperLink's loopback port can submit a run with other code. Started as `flwr-serverapp`, this
+module runs our own archive only.
 """
 
 from __future__ import annotations
 
 import base64
+import importlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,6 +19,9 @@ from typing import Any
 import httpx
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
+
+from fedaigc.errors import ProcessFailed
+from fedaigc_server.federation.superlink_api import app_archive
 
 RECORD = "fedaigc"
 POLL_S = 0.3
@@ -178,3 +185,35 @@ def _gather(grid: Grid, nodes: list[str], expected: list[str], seconds: float) -
         if set(expected) <= online or time.monotonic() > ends:
             return [node for node in nodes if node in online]
         time.sleep(POLL_S)
+
+
+def run_task() -> None:
+    """Stand in for `flwr-serverapp`. Raises ProcessFailed when this Flower cannot be held to our app."""
+    hold_to_our_archive(importlib.import_module("flwr.superlink.runtime.run_serverapp"))
+    importlib.import_module("flwr.superlink.cli.flwr_serverapp").flwr_serverapp()
+
+
+def hold_to_our_archive(runtime: Any) -> None:
+    """Let Flower's runner unpack no archive but ours; raises ProcessFailed when it cannot be told so."""
+    unpack = getattr(runtime, "install_from_fab", None)
+    if unpack is None:
+        raise ProcessFailed(
+            "Flower's ServerApp runner is not the one that this version knows",
+            "it has no install_from_fab, so foreign code might be run",
+            "install flwr==1.42.*",
+        )
+
+    def unpack_ours(archive: bytes, *rest: Any, **named: Any) -> Any:
+        if archive != app_archive():
+            raise ProcessFailed(
+                "A run on SuperLink carries foreign code",
+                "someone on this machine submitted it, or it is from before an upgrade",
+                "look who can reach the loopback ports of this machine",
+            )
+        return unpack(archive, *rest, **named)
+
+    runtime.install_from_fab = unpack_ours
+
+
+if __name__ == "__main__":
+    run_task()

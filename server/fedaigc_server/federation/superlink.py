@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedaigc.child_process import ChildSpec
+from fedaigc.closed_path import closed_path
 from fedaigc.errors import ProcessFailed
 from fedaigc.files import private_folder
 from fedaigc_server.certificates import CertificateFiles
@@ -15,6 +16,9 @@ from fedaigc_server.certificates import CertificateFiles
 LOOPBACK = "127.0.0.1"
 TASK_POLL_S = "0.3"
 """How often SuperExec asks for work; Flower's default of 1 s is felt in every round."""
+
+SERVER_APP = (sys.executable, "-m", "fedaigc_server.federation.server_app")
+"""All that SuperExec can start: our ServerApp, whatever else a run on SuperLink asks for."""
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -83,6 +87,7 @@ def superexec_spec(
         log=folders.data / "logs" / "flower-superexec.log",
         environment={
             **folders.environment("superexec"),
+            "PATH": closed_path(folders.root / "bin", {"flwr-serverapp": SERVER_APP}),
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": TASK_POLL_S,
         },
     )

@@ -109,7 +109,7 @@ class SuperLinkApi:
         from flwr.proto.control_pb2 import StartRunRequest
         from flwr.supercore.fab import Fab
 
-        content = _archive()
+        content = app_archive()
         fab = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
         config = user_config_to_proto({"round": round_id, "attempt": attempt, "socket": socket})
         try:
@@ -186,7 +186,8 @@ class _Refused(Exception):
 
 
 @cache
-def _archive() -> bytes:
+def app_archive() -> bytes:
+    """The archive that our runs carry, the same bytes in every process of this version."""
     from flwr.cli.build import build_fab_from_files
 
     return build_fab_from_files({"pyproject.toml": _PROJECT.encode()})[0]

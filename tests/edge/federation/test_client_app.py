@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,7 +18,7 @@ import uvicorn
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedaigc.errors import TrainingFailed
+from fedaigc.errors import ProcessFailed, TrainingFailed
 from fedaigc_edge.federation import client_app
 from fedaigc_edge.listening import private_unix_socket
 from fedaigc_edge.local_socket import DaemonActs, socket_app
@@ -122,3 +124,25 @@ def test_a_daemon_that_is_being_restarted_is_waited_for(
     with _daemon(tmp_path / "s"):
         asking.join(10)
     assert replies[0]["update"] == b"\x01update"
+
+
+def test_whatever_a_server_names_our_app_is_loaded_and_nothing_unpacked() -> None:
+    runtime = SimpleNamespace(
+        install_from_fab=print, install_app_dependencies=print, get_load_client_app_fn=print
+    )
+    client_app.hold_to_this_app(runtime)
+    assert runtime.install_from_fab(b"archive", skip_prompt=True) is None
+    assert runtime.install_app_dependencies("path", launch_id="x") is None
+    load = runtime.get_load_client_app_fn(default_app_ref="", app_path=None, multi_app=True)
+    assert load("evil/app", "1.0", "hash") is client_app.app
+
+
+def test_the_installed_flower_has_what_is_held() -> None:
+    runtime = importlib.import_module("flwr.supernode.runtime.run_clientapp")
+    for name in ("install_from_fab", "install_app_dependencies", "get_load_client_app_fn"):
+        assert callable(getattr(runtime, name))
+
+
+def test_a_flower_that_cannot_be_held_is_not_run() -> None:
+    with pytest.raises(ProcessFailed, match=r"1\.42"):
+        client_app.hold_to_this_app(SimpleNamespace(install_from_fab=print))

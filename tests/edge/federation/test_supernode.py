@@ -69,7 +69,7 @@ def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "python").symlink_to(sys.executable)
     program = folder / "flower-supernode"
-    program.write_text('#!/bin/sh\necho "$@"\nenv\necho "SuperNode ID: 7"\nexec sleep 60\n')
+    program.write_text('#!/bin/sh\necho "$@"\n/usr/bin/env\necho "SuperNode ID: 7"\nexec /bin/sleep 60\n')
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
     return folder
@@ -116,7 +116,7 @@ def test_it_is_started_with_its_own_home_and_without_phone_home_and_ended_on_sto
         "FLWR_TELEMETRY_ENABLED=0",
         "FLWR_DISABLE_UPDATE_CHECK=1",
         f"FEDAIGC_OWNER={data}",
-        f"PATH={scripts}",
+        f"PATH={data}/flower/bin\n",
     ):
         assert part in text
     assert "--insecure" not in text
@@ -180,3 +180,17 @@ def test_a_missing_program_is_a_state_not_a_crash(tmp_path: Path, monkeypatch: p
         await node.stop()
 
     asyncio.run(go())
+
+
+def test_flower_can_start_nothing_but_its_executor_and_our_app(tmp_path: Path, scripts: Path) -> None:
+    asyncio.run(_started_and_stopped(tmp_path / "data"))
+    programs = {path.name: path.read_text() for path in (tmp_path / "data" / "flower" / "bin").iterdir()}
+    assert set(programs) == {"flower-superexec", "flwr-clientapp"}
+    assert "fedaigc_edge.federation.client_app" in programs["flwr-clientapp"]
+
+
+async def _started_and_stopped(data: Path) -> None:
+    node = _supernode(data)
+    node.start()
+    await _until(node, "connected")
+    await node.stop()

@@ -134,5 +134,5 @@ def test_trained_and_served_agree_on_the_real_model(models: Path, tmp_path: Path
     served = served_change(generator, tmp_path / "a.onnx_adapter")
     trained = trained_change(generator, model, adapter)
     cosine = float((served * trained).sum() / np.linalg.norm(served) / np.linalg.norm(trained))
-    # Rounding 8-bit activations after the adapter would leave 0.2.
-    assert cosine > 0.99
+    # Rounding 8-bit activations after the adapter would leave 0.2; measured are 0.9895 to 0.998.
+    assert cosine > 0.98

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +20,9 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from fedaigc.errors import ProcessFailed
 from fedaigc_server.exact_routes import ExactRoutes
+from fedaigc_server.federation.superlink_api import app_archive
 
 flwr = pytest.importorskip("flwr.app")
 server_app = pytest.importorskip("fedaigc_server.federation.server_app")
@@ -206,3 +211,32 @@ def test_main_never_raises_and_prints_no_text(tmp_path: Path, capsys: pytest.Cap
         config = {"socket": str(tmp_path / "s"), "round": "r-1", "attempt": 4}
         server_app.main(Broken({}), SimpleNamespace(run_config=config))
     assert capsys.readouterr().out == "event=attempt_ended type=RuntimeError\n"
+
+
+def test_our_own_archive_is_unpacked() -> None:
+    unpacked: list[bytes] = []
+    runtime = SimpleNamespace(install_from_fab=lambda archive, **_: unpacked.append(archive))
+    server_app.hold_to_our_archive(runtime)
+    runtime.install_from_fab(app_archive(), skip_prompt=True)
+    assert unpacked == [app_archive()]
+
+
+def test_foreign_code_is_neither_unpacked_nor_run() -> None:
+    unpacked: list[bytes] = []
+    runtime = SimpleNamespace(install_from_fab=lambda archive, **_: unpacked.append(archive))
+    server_app.hold_to_our_archive(runtime)
+    with pytest.raises(ProcessFailed, match="foreign code"):
+        runtime.install_from_fab(app_archive() + b"x", skip_prompt=True)
+    assert not unpacked
+
+
+def test_the_archive_is_the_same_in_every_process() -> None:
+    code = "from fedaigc_server.federation.superlink_api import app_archive; print(app_archive().hex())"
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    other = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert bytes.fromhex(other.stdout.strip()) == app_archive()
+
+
+def test_a_flower_that_cannot_be_held_is_not_run() -> None:
+    with pytest.raises(ProcessFailed, match=r"1\.42"):
+        server_app.hold_to_our_archive(SimpleNamespace())

@@ -38,8 +38,14 @@ def test_no_process_of_flower_phones_home_or_shares_a_home(
     assert spec.environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
     assert spec.environment["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
     assert Path(spec.environment["FLWR_HOME"]).is_relative_to(tmp_path)
-    assert spec.environment["PATH"].startswith(str(Path(sys.executable).parent))
     assert spec.owner == tmp_path
+
+
+def test_superexec_can_start_nothing_but_our_server_app(tmp_path: Path, files: CertificateFiles) -> None:
+    spec = superexec_spec(FlowerFolders(tmp_path), 4711, files, tmp_path / "secret")
+    (program,) = Path(spec.environment["PATH"]).iterdir()
+    assert program.name == "flwr-serverapp"
+    assert "fedaigc_server.federation.server_app" in program.read_text()
 
 
 def test_each_role_has_a_home_of_its_own(tmp_path: Path) -> None:
