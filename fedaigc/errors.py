@@ -24,6 +24,7 @@ FedaigcError
 
 from __future__ import annotations
 
+import json
 from typing import ClassVar
 
 
@@ -55,6 +56,10 @@ class FedaigcError(Exception):
         if self.do_next:
             parts.append(f"Next: {self.do_next}")
         return ". ".join(part.rstrip(".") for part in parts) + "."
+
+    def told(self, as_json: bool) -> str:
+        """The error as a command prints it: a line of text, or `{"error": {...}}`."""
+        return json.dumps({"error": self.as_json()}, ensure_ascii=False) if as_json else f"Error: {self}"
 
     def as_json(self) -> dict[str, str]:
         """The error as the object that our HTTP faces and `--json` print."""

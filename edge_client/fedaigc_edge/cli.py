@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -22,7 +23,7 @@ class _Device(click.Group):
         try:
             return super().invoke(ctx)
         except FedaigcError as error:
-            click.echo(f"Error: {error}", err=True)
+            click.echo(error.told("--json" in sys.argv), err=True)
             ctx.exit(error.exit_code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -306,6 +306,7 @@ class Device:
             "policy": self._policy,
             "policy_problem": str(problem) if problem is not None else "",
             "hot_swap_ms": swap.milliseconds if swap is not None else None,
+            "gate_version": self._gate.rules.version if self._settings.serve.gate is not None else None,
             "gate_problem": str(self._gate.problem) if self._gate.problem is not None else "",
             "fingerprinted": delivery.sealed,
             "outbox": delivery.pending,

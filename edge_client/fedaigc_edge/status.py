@@ -85,12 +85,16 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
         f"api        {found['api']}{'' if found['ready'] else ' (not ready: ' + found['not_ready'] + ')'}",
         f"model      {found['model']}",
         f"policy     {found['policy']}{_trouble(found['policy_problem'])}",
-        f"gate       {'in force' if not found['gate_problem'] else found['gate_problem']}",
+        f"gate       {found['gate_problem'] or _gate(found['gate_version'])}",
         f"evidence   {found['outbox']} waiting, {found['receipts']} receipts kept"
         f"{_trouble(found['delivery_problem'])}",
         f"learning   {found['pairs_new']} new pairs, epsilon left {found['epsilon_left']}",
         f"supernode  {supernode['state']}{': ' + supernode['message'] if supernode['message'] else ''}",
     ]
+
+
+def _gate(version: str | None) -> str:
+    return f"rules {version[:16]} in force" if version else "no rules: every request passes (set --gate FILE)"
 
 
 def _trouble(problem: str) -> str:

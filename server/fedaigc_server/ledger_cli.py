@@ -185,7 +185,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = cli.main(args=list(arguments), prog_name="fedaigc-ledger", standalone_mode=False)
     except FedaigcError as error:
-        click.echo(f"Error: {error}", err=True)
+        click.echo(error.told("--json" in arguments), err=True)
         return error.exit_code if error.exit_code > NOT_FOUND else UNFORESEEN
     except click.ClickException as error:
         error.show()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 
 from fedaigc import errors
 
@@ -30,3 +31,9 @@ def test_json_form_holds_code_and_sentences_only() -> None:
         "why": "because",
         "do_next": "mend it",
     }
+
+
+def test_a_command_tells_it_as_text_or_as_one_json_line() -> None:
+    error = errors.StorageError("Cannot write", "the disk is full", "free some space")
+    assert error.told(as_json=False) == f"Error: {error}"
+    assert json.loads(error.told(as_json=True)) == {"error": error.as_json()}

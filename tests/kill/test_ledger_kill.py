@@ -45,6 +45,7 @@ def write_until_killed(folder: Path, seq: int, seconds: float) -> list[list[str]
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(folder), str(seq)],
         stdout=subprocess.PIPE,
+        bufsize=0,  # what readline took ahead into a buffer, communicate would not see
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
     )
     assert writer.stdout is not None

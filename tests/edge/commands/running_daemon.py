@@ -38,6 +38,7 @@ STATUS: dict[str, Any] = {
     "model": "smollm2-135m",
     "policy": 2,
     "policy_problem": "",
+    "gate_version": "ab" * 32,
     "gate_problem": "",
     "delivery_problem": "",
     "outbox": 1,
