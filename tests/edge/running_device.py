@@ -141,6 +141,6 @@ def _play_flower(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scripts.mkdir()
     (scripts / "python").symlink_to(sys.executable)
     program = scripts / "flower-supernode"
-    program.write_text('#!/bin/sh\necho "SuperNode ID: 7"\nexec sleep 60\n')
+    program.write_text('#!/bin/sh\necho "SuperNode ID: 7"\nexec /bin/sleep 60\n')
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(scripts / "python"))
