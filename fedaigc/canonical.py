@@ -38,11 +38,16 @@ def parse_record(data: bytes, limit: int = MAX_RECORD_BYTES) -> dict[str, Json]:
     if len(data) > limit:
         raise VerificationFailed("A record is too large", f"{len(data)} bytes, limit {limit}", "send less")
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        text = data.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise VerificationFailed(
             "A record is not valid JSON", type(error).__name__, "send one JSON object"
         ) from None
+    if "\\u" in text and not _is_text(value):
+        raise VerificationFailed(
+            "A record is not valid JSON", "it holds half of a surrogate pair", "send whole characters"
+        )
     if not isinstance(value, dict):
         raise VerificationFailed("A record is not a JSON object", "", "send one JSON object")
     return value
@@ -63,6 +68,15 @@ def _unique(pairs: list[tuple[str, Json]]) -> Mapping[str, Json]:
     if len(record) != len(pairs):
         raise ValueError("duplicate key")  # caught by parse_record
     return record
+
+
+def _is_text(value: Json) -> bool:
+    # An escaped lone surrogate parses, and then nothing can write it.
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no_constant(name: str) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -86,7 +87,10 @@ def folder_lock(folder: Path) -> Iterator[None]:
     Raises FolderInUse when another process holds it.
     """
     path = private_folder(folder) / "lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    except OSError as error:
+        raise _storage_error(f"Cannot lock {folder}", error) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,8 +101,10 @@ def folder_lock(folder: Path) -> Iterator[None]:
                 f"process {owner or 'unknown'} holds its lock",
                 "stop that process first",
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
+        # Who holds the lock is a courtesy: a full disk must not stop what the lock itself allows.
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
         yield
     finally:
         os.close(descriptor)

@@ -85,7 +85,7 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
         f"api        {found['api']}{'' if found['ready'] else ' (not ready: ' + found['not_ready'] + ')'}",
         f"model      {found['model']}",
         f"policy     {found['policy']}{_trouble(found['policy_problem'])}",
-        f"gate       {found['gate_problem'] or _gate(found['gate_version'])}",
+        f"gate       {found['gate_problem'] or _gate(found.get('gate_version'))}",
         f"evidence   {found['outbox']} waiting, {found['receipts']} receipts kept"
         f"{_trouble(found['delivery_problem'])}",
         f"learning   {found['pairs_new']} new pairs, epsilon left {found['epsilon_left']}",

@@ -60,7 +60,6 @@ class Assembly:
     certificates: CertificateFiles
     stores: Stores
     flower: FlowerProcesses
-    socket: Path
     address: str
     tap: Path | None
     clock: Clock
@@ -68,9 +67,7 @@ class Assembly:
     def parts(self) -> Parts:
         """Build every part; nothing runs yet."""
         stores, enrolment, rounds = self.stores, self._enrolment(), self._rounds()
-        watch = RoundWatch(
-            stores.rounds, rounds, self.flower.api, str(self.socket), self.settings.round_attempts, self.clock
-        )
+        watch = RoundWatch(stores.rounds, rounds, self.flower.api, self.settings.round_attempts, self.clock)
         auth = NodeAuth(stores.registry, self.clock)
         limit = RateLimit(self.settings.enrol_per_minute, ENROL_BURST, time.monotonic)
         guard = FlowerGuard(self.flower.url, self._trust(), stores.registry)

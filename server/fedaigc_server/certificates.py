@@ -63,6 +63,12 @@ def _ensure_ca(keys: Path, now: datetime) -> x509.Certificate:
     path = keys / "ca.crt"
     if path.exists():
         return _read_certificate(path)
+    if (keys / "tls.crt").exists():
+        raise IdentityError(
+            f"{path} is missing",
+            "a new CA would cut off every device that joined under the old one",
+            "restore it from a backup",
+        )
     key = (
         _read_key(keys / "ca.key") if (keys / "ca.key").exists() else ec.generate_private_key(ec.SECP384R1())
     )

@@ -76,6 +76,7 @@ def search(content: str, case: str, months: int, save: Path | None, as_json: boo
     from fedaigc_server.officer.folder import OfficerFolder
     from fedaigc_server.officer.saved_evidence import save_match
     from fedaigc_server.officer.searching import search_ledger
+    from fedaigc_server.officer.verdict import UNDECIDED
 
     if not case:
         click.echo("No case given: recorded as unstated. Give it with --case or FEDAIGC_CASE.", err=True)
@@ -88,7 +89,8 @@ def search(content: str, case: str, months: int, save: Path | None, as_json: boo
         click.echo("Warning: the ledger returned matches that do not check. Report this.", err=True)
     if found.proven:
         return FOUND
-    return VerificationFailed.exit_code if found.false_alarms else NOT_FOUND
+    undecided = found.false_alarms or found.verdict == UNDECIDED
+    return VerificationFailed.exit_code if undecided else NOT_FOUND
 
 
 @cli.command(epilog=EXIT_CODES)

@@ -153,17 +153,23 @@ def bind_tcp(host: str, port: int, setting: str) -> socket.socket:
     return bound
 
 
-def bind_unix(path: Path) -> tuple[socket.socket, Path]:
-    """A listening unix socket that only our user can open, and where it is.
+def unix_path(path: Path) -> Path:
+    """Where the unix socket for `path` lies: there, or in a private temporary folder if that is too long.
 
-    A path that is too long for the kernel is replaced by one in a private folder for temporary files.
+    Raises SettingsError when that folder is somebody else's.
     """
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-        short = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-        folder = private_folder(Path(tempfile.gettempdir()) / f"fedaigc-{os.getuid()}-{short}")
-        if folder.stat().st_uid != os.getuid():
-            raise SettingsError(f"{folder} belongs to another user", "", "choose a shorter --data path")
-        path = folder / path.name
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+        return path
+    short = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    folder = private_folder(Path(tempfile.gettempdir()) / f"fedaigc-{os.getuid()}-{short}")
+    if folder.stat().st_uid != os.getuid():
+        raise SettingsError(f"{folder} belongs to another user", "", "choose a shorter --data path")
+    return folder / path.name
+
+
+def bind_unix(path: Path) -> tuple[socket.socket, Path]:
+    """A listening unix socket that only our user can open, and where it is (`unix_path`)."""
+    path = unix_path(path)
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     old = os.umask(0o177)

@@ -85,7 +85,7 @@ class _Service:
         self._certificates, _ = ensure_certificates(data / "keys", settings.names(), self._clock.utc())
         public = self._bound(bind_tcp(settings.host, settings.port, "port"))
         admin = self._bound(bind_tcp(ADMIN_HOST, settings.admin_port, "admin-port"))
-        rounds, socket_path = bind_unix(private_folder(data / "run") / "server.sock")
+        rounds, _ = bind_unix(private_folder(data / "run") / "server.sock")
         self._bound(rounds)
         stores = await to_thread.run_sync(open_stores, data, identity)
         self._stack.callback(stores.close)
@@ -97,7 +97,6 @@ class _Service:
             self._certificates,
             stores,
             self._flower,
-            socket_path,
             address,
             self._tap,
             self._clock,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedaigc.files import private_folder
+from fedaigc.made_before import note_made, require_if_made
 from fedaigc.signed_note import LogSigner
 from fedaigc_server import record_once, registry, token_store
 from fedaigc_server.blobs import Blobs
@@ -19,6 +20,8 @@ from fedaigc_server.rounds import round_store
 from fedaigc_server.rounds.round_store import RoundStore
 from fedaigc_server.rounds.update_files import UpdateFiles
 from fedaigc_server.token_store import TokenStore
+
+OWNER = "server"
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,13 @@ def open_stores(data: Path, identity: ServerIdentity) -> Stores:
     Raises StorageError for a damaged file, VerificationFailed for a ledger that is not the one we signed.
     """
     signer = LogSigner(log_name(identity), identity.log_key)
-    ledger = Ledger.open(data / "ledger.db", signer)
     path = data / "server.db"
+    require_if_made(data / "ledger.db", OWNER, "the log key would sign a second log, which is a fork")
+    require_if_made(path, OWNER, "every device would be unknown and every policy forgotten")
+    ledger = Ledger.open(data / "ledger.db", signer)
     database = Database(path, registry.SCHEMA, token_store.SCHEMA, round_store.SCHEMA, record_once.SCHEMA)
+    for made in (data / "ledger.db", path):
+        note_made(made, OWNER)
     record = RecordOnce(database, ledger)
     record.finish()
     blobs = Blobs(private_folder(data / "blobs"))

@@ -43,7 +43,7 @@ class FakeFlower:
         self._up()
         return dict(self.nodes)
 
-    def start_run(self, round_id: str, attempt: int, socket: str) -> str:
+    def start_run(self, round_id: str, attempt: int) -> str:
         self._up()
         run = str(len(self.runs) + 1)
         self.runs[run] = RUNNING

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import importlib
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from fedaigc.errors import ProcessFailed
+from fedaigc_server.federation.superlink import ROUND_SOCKET
 from fedaigc_server.federation.superlink_api import app_archive
 
 RECORD = "fedaigc"
@@ -64,7 +66,7 @@ class RoundCalls:
 def main(grid: Grid, context: Context) -> None:
     """Run the round that the run configuration names."""
     config = context.run_config
-    calls = RoundCalls(str(config["socket"]), str(config["round"]), int(config["attempt"]))
+    calls = RoundCalls(os.environ[ROUND_SOCKET], str(config["round"]), int(config["attempt"]))
     try:
         conduct(grid, calls)
     except Exception as error:

@@ -12,10 +12,14 @@ from fedaigc.closed_path import closed_path
 from fedaigc.errors import ProcessFailed
 from fedaigc.files import private_folder
 from fedaigc_server.certificates import CertificateFiles
+from fedaigc_server.listeners import unix_path
 
 LOOPBACK = "127.0.0.1"
 TASK_POLL_S = "0.3"
 """How often SuperExec asks for work; Flower's default of 1 s is felt in every round."""
+
+ROUND_SOCKET = "FEDAIGC_ROUND_SOCKET"
+"""Tells our ServerApp where the service listens: a run's settings may come from anyone on this machine."""
 
 SERVER_APP = (sys.executable, "-m", "fedaigc_server.federation.server_app")
 """All that SuperExec can start: our ServerApp, whatever else a run on SuperLink asks for."""
@@ -88,6 +92,7 @@ def superexec_spec(
         environment={
             **folders.environment("superexec"),
             "PATH": closed_path(folders.root / "bin", {"flwr-serverapp": SERVER_APP}),
+            ROUND_SOCKET: str(unix_path(folders.data / "run" / "server.sock")),
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": TASK_POLL_S,
         },
     )

@@ -41,7 +41,6 @@ clientapp = "fedaigc_edge.federation.client_app:app"
 [tool.flwr.app.config]
 round = ""
 attempt = 0
-socket = ""
 """
 
 
@@ -103,7 +102,7 @@ class SuperLinkApi:
             nodes = control.ListNodes(ListNodesRequest()).nodes_info
         return {str(node.node_id) for node in nodes if node.status == "online"}
 
-    def start_run(self, round_id: str, attempt: int, socket: str) -> str:
+    def start_run(self, round_id: str, attempt: int) -> str:
         """Start one Flower run for a round; returns the run id."""
         from flwr.common.serde import fab_to_proto, user_config_to_proto
         from flwr.proto.control_pb2 import StartRunRequest
@@ -111,7 +110,7 @@ class SuperLinkApi:
 
         content = app_archive()
         fab = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
-        config = user_config_to_proto({"round": round_id, "attempt": attempt, "socket": socket})
+        config = user_config_to_proto({"round": round_id, "attempt": attempt})
         try:
             with self._calls() as control:
                 run = control.StartRun(StartRunRequest(fab=fab, override_config=config)).run_id

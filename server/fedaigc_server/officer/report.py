@@ -10,7 +10,7 @@ from fedaigc.canonical import Json
 from fedaigc.ledger_check import CheckedEntry
 from fedaigc.signed_note import Checkpoint
 from fedaigc.signing import b64
-from fedaigc_server.officer.verdict import NO_MATCH, ProvenMatch, SearchVerdict
+from fedaigc_server.officer.verdict import NO_MATCH, UNDECIDED, ProvenMatch, SearchVerdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,10 +71,12 @@ def search_record(found: SearchVerdict, case: str) -> dict[str, Json]:
 
 def print_search(console: Console, found: SearchVerdict) -> None:
     """The verdict first, then each match with what proves it."""
-    style = "bold yellow" if found.verdict == NO_MATCH else "bold green"
+    style = "bold yellow" if found.verdict in (NO_MATCH, UNDECIDED) else "bold green"
     console.print(f"Verdict: {found.verdict}", style=style, markup=False)
     if found.verdict == NO_MATCH:
         console.print("  No output recorded in these months is this text. Edited copies are not looked for.")
+    if found.verdict == UNDECIDED:
+        console.print("  Nothing of what was returned is proven, and there is more. Ask for fewer --months.")
     for match in found.proven:
         record = match_record(match)
         line = f"  entry {match.index}  {record['verdict']}  {record['time']}  node {record['node']}"

@@ -16,6 +16,8 @@ from fedaigc.signing import unb64
 EXACT = "exact"
 CANONICAL = "canonical"
 NO_MATCH = "no match"
+UNDECIDED = "undecided"
+"""Nothing of what was returned is proven, and there is more that was not returned."""
 
 OPENING_PURPOSE = "opening"
 MAX_MATCHES = 1_000
@@ -80,9 +82,11 @@ class SearchVerdict:
 
     @property
     def verdict(self) -> str:
-        """The best that is proven: `exact`, `canonical` or `no match`."""
+        """The best that is proven: `exact`, `canonical`, `no match`, or `undecided` when the list is cut."""
         verdicts = {match.verdict for match in self.proven}
-        return next((each for each in (EXACT, CANONICAL) if each in verdicts), NO_MATCH)
+        cut = self.total > len(self.proven) + len(self.unproven)
+        nothing = UNDECIDED if cut else NO_MATCH
+        return next((each for each in (EXACT, CANONICAL) if each in verdicts), nothing)
 
     @property
     def false_alarms(self) -> tuple[UnprovenMatch, ...]:

@@ -26,7 +26,7 @@ CLOSE_GRACE_S = 10
 class FlowerRuns(Protocol):
     """The part of SuperLink's Control API that starts, watches and ends runs."""
 
-    def start_run(self, round_id: str, attempt: int, socket: str) -> str:
+    def start_run(self, round_id: str, attempt: int) -> str:
         """Start a run; its id."""
 
     def run_state(self, run_id: str) -> str:
@@ -43,7 +43,6 @@ class RoundWatch:
     store: RoundStore
     rounds: RunRound
     flower: FlowerRuns
-    socket: str
     attempts: int
     clock: Clock
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -94,6 +93,6 @@ class RoundWatch:
     def _submit(self, found: Round, attempt: int) -> None:
         # The number goes to the disk before the run exists, so that an older run is refused from then on.
         self.store.change(found.id, attempt=attempt, flower_run=None)
-        run = self.flower.start_run(found.id, attempt, self.socket)
+        run = self.flower.start_run(found.id, attempt)
         self.store.change(found.id, flower_run=run)
         log.info("event=round_submitted round=%s attempt=%d run=%s", found.id, attempt, run)

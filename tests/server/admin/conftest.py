@@ -45,7 +45,7 @@ def admin(site: Site) -> Admin:
         registry=stores.registry,
         rounds=rounds,
         store=stores.rounds,
-        watch=RoundWatch(stores.rounds, rounds, site.flower, "/socket", 3, site.clock),
+        watch=RoundWatch(stores.rounds, rounds, site.flower, 3, site.clock),
         policies=stores.policies,
         release_public=site.identity.release_key.public,
         address="dc.example.org:8443",

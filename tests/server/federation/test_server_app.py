@@ -201,14 +201,17 @@ def test_a_round_that_ended_stops_the_attempt(tmp_path: Path) -> None:
     assert service.steps() == ["begin"]
 
 
-def test_main_never_raises_and_prints_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_never_raises_and_prints_no_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Broken(FakeGrid):
         def get_node_ids(self) -> list[int]:
             raise RuntimeError("words that must not be logged")
 
     service = FakeService(["1"])
     with service.serving(tmp_path / "s"):
-        config = {"socket": str(tmp_path / "s"), "round": "r-1", "attempt": 4}
+        monkeypatch.setenv("FEDAIGC_ROUND_SOCKET", str(tmp_path / "s"))
+        config = {"socket": "/of/someone/else", "round": "r-1", "attempt": 4}
         server_app.main(Broken({}), SimpleNamespace(run_config=config))
     assert capsys.readouterr().out == "event=attempt_ended type=RuntimeError\n"
 

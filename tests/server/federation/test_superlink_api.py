@@ -84,7 +84,7 @@ def test_a_key_that_was_unregistered_is_refused_with_what_to_do(flower: FlowerPr
 
 @pytest.mark.slow
 def test_a_run_can_be_started_seen_and_stopped(flower: FlowerProcesses, tmp_path: Path) -> None:
-    run = flower.api.start_run(ROUND, 1, str(tmp_path / "no.sock"))
+    run = flower.api.start_run(ROUND, 1)
     assert flower.api.run_state(run) in (RUNNING, ENDED)
     flower.api.stop_run(run)
     wait_for(lambda: flower.api.run_state(run) == ENDED, 30)

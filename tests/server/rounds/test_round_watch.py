@@ -11,7 +11,7 @@ from tests.server.rounds.conftest import Learning
 
 def _watch(learning: Learning, attempts: int = 3) -> RoundWatch:
     site = learning.site
-    return RoundWatch(site.stores.rounds, learning.rounds, site.flower, "/socket", attempts, site.clock)
+    return RoundWatch(site.stores.rounds, learning.rounds, site.flower, attempts, site.clock)
 
 
 def _look(learning: Learning, watch: RoundWatch, round_id: str) -> Round:
