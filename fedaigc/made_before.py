@@ -7,6 +7,9 @@ from pathlib import Path
 from fedaigc.errors import StorageError
 from fedaigc.files import write_private
 
+MARKER = ".made-"
+"""How a marker's name begins; deleting one lets a new database begin."""
+
 
 def require_if_made(database: Path, owner: str, loss: str) -> None:
     """Raise StorageError when `owner` made `database` here before and it is gone, with `loss`."""
@@ -27,4 +30,5 @@ def note_made(database: Path, owner: str) -> None:
 
 
 def _marker(database: Path) -> Path:
-    return database.with_name(f"{database.name}.made")
+    # Named so that a pattern which takes the database and its journals along does not take this.
+    return database.with_name(f"{MARKER}{database.name}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import fedaigc
 from fedaigc.canonical import Json
+from fedaigc.made_before import MARKER
 from fedaigc_edge.enrolment import CA_FILE, ENROLMENT_FILE, Enrolment
 from fedaigc_edge.federation.tag_keys import TAG_KEYS_FILE
 from fedaigc_edge.former_node import FORMER_FOLDER
@@ -26,6 +27,7 @@ DEVICE_FILES = (
     STANDING_FILE,
     f"{EVIDENCE_FILE}*",
     f"{LEARN_FILE}*",
+    f"{MARKER}*",
     "learn",
     FORMER_FOLDER,
     "policy",
