@@ -43,7 +43,16 @@ def test_values_that_json_cannot_hold_are_refused(value: object) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b'{"a":1,"a":2}', b"[1]", b"{", b"\xff", b'{"a":NaN}', b"[" * 100_000, b'{"a":' * 50_000],
+    [
+        b'{"a":1,"a":2}',
+        b"[1]",
+        b"{",
+        b"\xff",
+        b'{"a":NaN}',
+        b'{"a":"\\ud800"}',
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+    ],
 )
 def test_hostile_bytes_are_refused_without_being_quoted(data: bytes) -> None:
     with pytest.raises(VerificationFailed) as caught:

@@ -33,17 +33,20 @@ class ChatCall:
     include_usage: bool
 
 
-def read_json(data: bytes) -> dict[str, Any]:
-    """The JSON object in a request's body; raises RequestInvalid, which never quotes the body."""
+def read_json(data: bytes, whole_text: bool = True) -> dict[str, Any]:
+    """The JSON object in a request's body; raises RequestInvalid, which never quotes the body.
+
+    Without `whole_text` half surrogate pairs pass: for a caller that checks each field and names the bad one.
+    """
     try:
-        return parse_record(data, MAX_BODY_BYTES)
+        return parse_record(data, MAX_BODY_BYTES, whole_text)
     except VerificationFailed as error:
         raise RequestInvalid("The body is not one JSON object", error.why, "send UTF-8 JSON") from None
 
 
 def read_chat_call(data: bytes, request_id: RequestId, language: Language) -> ChatCall:
     """Check every field; raises RequestInvalid naming the first that cannot be honoured."""
-    body = read_json(data)
+    body = read_json(data, whole_text=False)
     fields.check_fields(body)
     fields.integer(body, "n", 1, 1)
     if fields.flag(body, "store"):
