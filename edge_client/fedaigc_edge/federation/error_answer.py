@@ -45,7 +45,8 @@ def _sentence(value: object) -> str:
 
 
 def _kinds(base: type[FedaigcError]) -> dict[str, type[FedaigcError]]:
-    found = {base.code: base}
+    # A kind without a code of its own, as rooms define for themselves, is not what goes over the wire.
+    found = {base.code: base} if "code" in vars(base) else {}
     for kind in base.__subclasses__():
         found |= _kinds(kind)
     return found
