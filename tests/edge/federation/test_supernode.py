@@ -85,10 +85,10 @@ async def _until(node: SuperNode, state: str) -> None:
             await asyncio.sleep(0.05)
 
 
-def _pid(node: SuperNode) -> int:
-    assert node._supervisor is not None
-    assert node._supervisor.process is not None
-    return node._supervisor.process.pid
+def _pid(node: SuperNode) -> int | None:
+    """The living process's number; None between two lives."""
+    process = node._supervisor.process if node._supervisor is not None else None
+    return process.pid if process is not None else None
 
 
 def test_it_is_started_with_its_own_home_and_without_phone_home_and_ended_on_stop(
@@ -102,6 +102,7 @@ def test_it_is_started_with_its_own_home_and_without_phone_home_and_ended_on_sto
         node.start()
         await _until(node, "connected")
         pid = _pid(node)
+        assert pid is not None
         await node.stop()
         assert node.state().state == "stopped"
         return (data / "logs" / "supernode.log").read_text(), pid
@@ -142,9 +143,10 @@ def test_a_killed_one_is_signed_off_and_started_again(
         await _until(node, "connected")
         assert told == []
         first = _pid(node)
+        assert first is not None
         os.kill(first, signal.SIGKILL)
         async with asyncio.timeout(10):
-            while _pid(node) == first or node.state().state != "connected":  # noqa: ASYNC110
+            while _pid(node) in (None, first) or node.state().state != "connected":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert (told, node.state().restarts) == ([7], 1)
         await node.stop()
