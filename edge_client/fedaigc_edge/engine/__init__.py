@@ -1,0 +1,1 @@
+"""Continuous batching: many answers decoded together on one model, each as if it were alone."""
