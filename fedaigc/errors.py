@@ -66,6 +66,13 @@ class FedaigcError(Exception):
         return {"code": self.code, "what": self.what, "why": self.why, "do_next": self.do_next}
 
 
+def parts_of(line: str) -> tuple[str, str, str]:
+    """What, why and what to do next of an error that was told as one line; other text is all `what`."""
+    rest, _, do_next = line.removesuffix(".").partition(". Next: ")
+    what, _, why = rest.partition(". Why: ")
+    return what, why, do_next
+
+
 class SettingsError(FedaigcError):
     """A settings file, option or environment value is wrong."""
 

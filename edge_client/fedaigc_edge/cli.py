@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 import click
 
 import fedaigc
-from fedaigc.errors import FedaigcError
+from fedaigc.command_line import ToldGroup
 from fedaigc_edge.commands.feedback import feedback
 from fedaigc_edge.commands.join import join
 from fedaigc_edge.commands.leave import leave
@@ -16,15 +13,8 @@ from fedaigc_edge.commands.run import run
 from fedaigc_edge.commands.status import status
 
 
-class _Device(click.Group):
-    """Prints our errors on stderr with their exit code, and imports the model commands only when needed."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except FedaigcError as error:
-            click.echo(error.told("--json" in sys.argv), err=True)
-            ctx.exit(error.exit_code)
+class _Device(ToldGroup):
+    """Imports the model commands only when needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), "model"})

@@ -12,6 +12,7 @@ import click
 
 from fedaigc import __version__
 from fedaigc.canonical import Json
+from fedaigc.command_line import AS_JSON, usage_error
 from fedaigc.errors import FedaigcError, VerificationFailed
 
 if TYPE_CHECKING:
@@ -187,10 +188,13 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = cli.main(args=list(arguments), prog_name="fedaigc-ledger", standalone_mode=False)
     except FedaigcError as error:
-        click.echo(error.told("--json" in arguments), err=True)
+        click.echo(error.told(AS_JSON in arguments), err=True)
         return error.exit_code if error.exit_code > NOT_FOUND else UNFORESEEN
     except click.ClickException as error:
-        error.show()
+        if AS_JSON in arguments:
+            click.echo(usage_error(error).told(True), err=True)
+        else:
+            error.show()
         return 2
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

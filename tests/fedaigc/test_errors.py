@@ -3,6 +3,8 @@ from __future__ import annotations
 import inspect
 import json
 
+import pytest
+
 from fedaigc import errors
 
 
@@ -37,3 +39,14 @@ def test_a_command_tells_it_as_text_or_as_one_json_line() -> None:
     error = errors.StorageError("Cannot write", "the disk is full", "free some space")
     assert error.told(as_json=False) == f"Error: {error}"
     assert json.loads(error.told(as_json=True)) == {"error": error.as_json()}
+
+
+@pytest.mark.parametrize(
+    "parts", [("It broke", "", ""), ("It broke", "a: b. c", "mend"), ("It broke", "", "x")]
+)
+def test_a_told_line_gives_its_parts_back(parts: tuple[str, str, str]) -> None:
+    assert errors.parts_of(str(errors.FedaigcError(*parts))) == parts
+
+
+def test_a_line_that_nobody_told_is_what_happened() -> None:
+    assert errors.parts_of("node_lost") == ("node_lost", "", "")

@@ -192,3 +192,12 @@ def test_the_command_starts_without_its_heavy_parts() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
     )
     assert shown.stdout == "[]\n"
+
+
+def test_under_json_a_wrong_option_is_an_object_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["search", "letter.txt", "--months", "many", "--json"]) == 2
+    captured = capsys.readouterr()
+    error = json.loads(captured.err)["error"]
+    assert (captured.out, error["code"]) == ("", "settings")
+    assert "many" in error["what"]
+    assert "fedaigc-ledger search --help" in error["do_next"]
