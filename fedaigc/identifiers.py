@@ -41,17 +41,19 @@ def new_request_id() -> RequestId:
 
 def node_id(text: str) -> NodeId:
     """Check `text` and return it as a NodeId; raises VerificationFailed."""
-    return NodeId(_checked(_NODE, text, "node id"))
+    return NodeId(_checked(_NODE, text, "node"))
 
 
 def round_id(text: str) -> RoundId:
     """Check `text` and return it as a RoundId; raises VerificationFailed."""
-    return RoundId(_checked(_ROUND, text, "round id"))
+    return RoundId(_checked(_ROUND, text, "round"))
 
 
 def _checked(pattern: re.Pattern[str], text: str, kind: str) -> str:
     if not pattern.fullmatch(text):
         raise VerificationFailed(
-            f"Not a {kind}", f"it does not match {pattern.pattern}", "copy it from `fedaigc-server node list`"
+            f"Not a {kind} id",
+            f"it does not match {pattern.pattern}",
+            f"copy it from `fedaigc-server {kind} list`",
         )
     return text

@@ -18,3 +18,10 @@ def test_fresh_names_pass_their_own_check_and_differ() -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(VerificationFailed):
         node_id(text)
+
+
+def test_a_refusal_points_to_the_list_of_its_own_kind() -> None:
+    with pytest.raises(VerificationFailed, match=r"Not a node id.*fedaigc-server node list"):
+        node_id("x")
+    with pytest.raises(VerificationFailed, match=r"Not a round id.*fedaigc-server round list"):
+        round_id("x")

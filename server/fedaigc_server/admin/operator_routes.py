@@ -15,6 +15,13 @@ from fedaigc.fields import Fields
 from fedaigc.identifiers import PolicyVersion, node_id
 from fedaigc.manifest import PolicyManifest
 from fedaigc.signing import PublicKey
+from fedaigc_server.admin.operator_limits import (
+    MAX_DEADLINE_S,
+    MAX_NODES,
+    MAX_REASON_CHARS,
+    MAX_REGION_CHARS,
+    MAX_TOKEN_HOURS,
+)
 from fedaigc_server.bounded_body import bounded_record
 from fedaigc_server.clock import Clock
 from fedaigc_server.enrolment import Enrolment
@@ -26,9 +33,6 @@ from fedaigc_server.rounds.run_round import RunRound
 from fedaigc_server.token_store import TokenStore
 
 MAX_BODY_BYTES = 16 << 10
-MAX_TOKEN_HOURS = 24.0 * 30
-MAX_DEADLINE_S = 24 * 3600
-MAX_NODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class OperatorRoutes:
     async def create_token(self, request: Request) -> Response:
         """`POST /v1/tokens`: the token, shown this once."""
         fields = Fields(await bounded_record(request, MAX_BODY_BYTES), "token")
-        region, role = fields.text("region", 64), fields.text("role", 16)
+        region, role = fields.text("region", MAX_REGION_CHARS), fields.text("role", 16)
         hours = fields.number("hours", 0.0, MAX_TOKEN_HOURS)
         if not region or not region.isprintable():
             raise RequestInvalid("The region is not printable", "", "choose another name", "region")
@@ -73,7 +77,8 @@ class OperatorRoutes:
 
     async def revoke(self, request: Request) -> Response:
         """`POST /v1/nodes/{id}/revoke`: at once and for good."""
-        reason = Fields(await bounded_record(request, MAX_BODY_BYTES), "revocation").text("reason", 300)
+        fields = Fields(await bounded_record(request, MAX_BODY_BYTES), "revocation")
+        reason = fields.text("reason", MAX_REASON_CHARS)
         wanted = node_id(request.path_params["node"])
         node = await to_thread.run_sync(self.registry.node, wanted)
         if node is None:
@@ -95,9 +100,9 @@ class OperatorRoutes:
         return JSONResponse({"round": round_id})
 
     async def list_rounds(self, request: Request) -> Response:
-        """`GET /v1/rounds`."""
+        """`GET /v1/rounds`: the newest, without what became of their nodes."""
         found = await to_thread.run_sync(self.store.rounds)
-        return JSONResponse({"rounds": [round_json(item, []) for item in found]})
+        return JSONResponse({"rounds": [round_json(item) for item in found]})
 
     async def show_round(self, request: Request) -> Response:
         """`GET /v1/rounds/{id}`: its state, and what became of each node."""

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import click
 
-from fedaigc_server.commands.options import data_folder, data_option, json_option, moment, show, table
+from fedaigc_server.admin.operator_limits import MAX_REASON_CHARS
+from fedaigc_server.commands.options import (
+    NODE,
+    ShortText,
+    data_folder,
+    data_option,
+    json_option,
+    moment,
+    show,
+    table,
+)
 
 
 @click.group()
@@ -47,9 +57,15 @@ def list_nodes(data: Path | None, as_json: bool) -> None:
 
 
 @node.command()
-@click.argument("node_id", metavar="NODE")
+@click.argument("node_id", metavar="NODE", type=NODE)
 @data_option
-@click.option("--reason", default="revoked by the operator", show_default=True, help="Goes to the ledger.")
+@click.option(
+    "--reason",
+    type=ShortText(MAX_REASON_CHARS),
+    default="revoked by the operator",
+    show_default=True,
+    help="Goes to the ledger.",
+)
 @json_option
 def revoke(node_id: str, data: Path | None, reason: str, as_json: bool) -> None:
     """Shut NODE out at once and for good; coming back needs new keys and a new token.
@@ -59,12 +75,10 @@ def revoke(node_id: str, data: Path | None, reason: str, as_json: bool) -> None:
       fedaigc-server node revoke n-0123456789abcdef --reason "stolen"
 
     \b
-    Exit codes: 0 done, 2 no such node, 4 operator token missing, 10 not a node id,
-    15 the server is not running.
+    Exit codes: 0 done, 2 no such node, 4 operator token missing, 15 the server is not running.
     """
-    from fedaigc.identifiers import node_id as checked
     from fedaigc_server.commands.admin_call import ask_admin
 
-    path = f"/v1/nodes/{checked(node_id)}/revoke"
+    path = f"/v1/nodes/{node_id}/revoke"
     done = ask_admin(data_folder(data), "POST", path, {"reason": reason})
     show(done, as_json, [f"{done['node']} is revoked."])

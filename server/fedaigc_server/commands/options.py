@@ -3,16 +3,66 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from fedaigc.errors import VerificationFailed
+from fedaigc.identifiers import node_id, round_id
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_DATA = "~/.fedaigc/server"
 DATA_VARIABLE = "FEDAIGC_SERVER_DATA"
+
+
+class ShortText(click.types.StringParamType):
+    """Printable text of 1 to `limit` characters."""
+
+    name = "text"
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text as it is, or a usage error that names the limit."""
+        text = str(super().convert(value, param, ctx))
+        if not 1 <= len(text) <= self._limit or not text.isprintable():
+            self.fail(f"it must be 1 to {self._limit} printable characters", param, ctx)
+        return text
+
+
+class FiniteRange(click.FloatRange):
+    """A range that not-a-number is outside of: it passes every comparison."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error that names the range."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not in the range {self._describe_range()}", param, ctx)
+        return number
+
+
+class Name(click.types.StringParamType):
+    """The name of a node or round, checked before anything is asked."""
+
+    def __init__(self, kind: str, check: Callable[[str], str]) -> None:
+        self.name = kind
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as it is, or a usage error that says where names are listed."""
+        try:
+            return self._check(str(super().convert(value, param, ctx)))
+        except VerificationFailed as error:
+            self.fail(f"{value!r} is no {self.name}: {error.why}; {error.do_next}", param, ctx)
+
+
+NODE = Name("node", node_id)
+ROUND = Name("round", round_id)
 
 
 def data_option(command: F) -> F:

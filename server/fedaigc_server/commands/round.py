@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fedaigc_server.commands.options import data_folder, data_option, json_option, moment, show, table
+from fedaigc.errors import RoundFailed, Unavailable, parts_of
+from fedaigc_server.admin.operator_limits import MAX_DEADLINE_S, MAX_NODES
+from fedaigc_server.commands.options import (
+    ROUND,
+    data_folder,
+    data_option,
+    json_option,
+    moment,
+    show,
+    table,
+)
 
+NODES = click.IntRange(1, MAX_NODES)
+SECONDS = click.IntRange(1, MAX_DEADLINE_S)
 LOOK_EVERY_S = 1.0
+OVERTIME_S = 120.0
+"""How long after its deadline a round may still average and release."""
+
 ENDED = ("released", "failed")
 
 
@@ -21,8 +37,10 @@ def round_group() -> None:
 
 @round_group.command()
 @data_option
-@click.option("--min-nodes", type=int, default=2, show_default=True, help="Usable updates that are needed.")
-@click.option("--deadline", type=int, default=900, show_default=True, help="Seconds until the round closes.")
+@click.option("--min-nodes", type=NODES, default=2, show_default=True, help="Usable updates that are needed.")
+@click.option(
+    "--deadline", type=SECONDS, default=900, show_default=True, help="Seconds until the round closes."
+)
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Return when it has ended.")
 @json_option
 def run(data: Path | None, min_nodes: int, deadline: int, wait: bool, as_json: bool) -> None:
@@ -36,7 +54,6 @@ def run(data: Path | None, min_nodes: int, deadline: int, wait: bool, as_json: b
     Exit codes: 0 released (or begun, with --no-wait), 2 a wrong option, 14 the round failed or another one
     runs, 15 the server is not running.
     """
-    from fedaigc.errors import RoundFailed
     from fedaigc_server.commands.admin_call import ask_admin
 
     folder = data_folder(data)
@@ -44,10 +61,11 @@ def run(data: Path | None, min_nodes: int, deadline: int, wait: bool, as_json: b
     if not wait:
         show(begun, as_json, [f"{begun['round']} has begun. See: fedaigc-server round show {begun['round']}"])
         return
-    found = _await(folder, begun["round"], deadline)
-    show(found, as_json, _lines(found))
+    found = _await(folder, begun["round"], deadline, (lambda line: None) if as_json else _progress)
+    # The reason of a failure is told once, as the error that the command ends with.
+    show(found, as_json, _lines(found, with_reason=False))
     if found["state"] != "released":
-        raise RoundFailed(f"The round {found['round']} did not end with a policy", found["reason"], "")
+        raise _no_policy(found)
 
 
 @round_group.command("list")
@@ -75,7 +93,7 @@ def list_rounds(data: Path | None, as_json: bool) -> None:
 
 
 @round_group.command("show")
-@click.argument("round_id", metavar="ROUND")
+@click.argument("round_id", metavar="ROUND", type=ROUND)
 @data_option
 @json_option
 def show_round(round_id: str, data: Path | None, as_json: bool) -> None:
@@ -86,20 +104,30 @@ def show_round(round_id: str, data: Path | None, as_json: bool) -> None:
       fedaigc-server round show r-0123456789abcdef
 
     \b
-    Exit codes: 0 done, 2 no such round, 10 not a round id, 15 the server is not running.
+    Exit codes: 0 done, 2 no such round, 15 the server is not running.
     """
-    from fedaigc.identifiers import round_id as checked
     from fedaigc_server.commands.admin_call import ask_admin
 
-    found = ask_admin(data_folder(data), "GET", f"/v1/rounds/{checked(round_id)}")
+    found = ask_admin(data_folder(data), "GET", f"/v1/rounds/{round_id}")
     show(found, as_json, _lines(found))
 
 
-def _await(folder: Path, round_id: str, deadline: int) -> dict[str, Any]:
-    from fedaigc.errors import Unavailable
+def _progress(line: str) -> None:
+    click.echo(f"  {line}", err=True)
+
+
+def _no_policy(found: dict[str, Any]) -> RoundFailed:
+    if found["state"] not in ENDED:
+        look = f"look again: fedaigc-server round show {found['round']}"
+        return RoundFailed(f"The round {found['round']} has not ended", f"it is {found['state']}", look)
+    what, why, do_next = parts_of(found["reason"])
+    return RoundFailed(f"The round {found['round']} failed: {what}", why, do_next)
+
+
+def _await(folder: Path, round_id: str, deadline: int, tell: Callable[[str], None]) -> dict[str, Any]:
     from fedaigc_server.commands.admin_call import ask_admin
 
-    ends, state = time.monotonic() + deadline + 120, ""
+    ends, state = time.monotonic() + deadline + OVERTIME_S, ""
     while True:
         try:
             found = ask_admin(folder, "GET", f"/v1/rounds/{round_id}")
@@ -111,18 +139,18 @@ def _await(folder: Path, round_id: str, deadline: int) -> dict[str, Any]:
             continue
         if found["state"] != state:
             state = found["state"]
-            click.echo(f"  {round_id} {state}", err=True)
+            tell(f"{round_id} {state}")
         if state in ENDED or time.monotonic() > ends:
             return found
         time.sleep(LOOK_EVERY_S)
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def _lines(found: dict[str, Any], with_reason: bool = True) -> list[str]:
     head = f"{found['round']}  {found['state']}"
     if found["policy"]:
         head += f"  policy {found['policy']}"
     lines = [head]
-    if found["reason"]:
+    if found["reason"] and with_reason:
         lines.append(f"  {found['reason']}")
     for update in found["updates"]:
         spent = f"  epsilon {update['epsilon']:.3f}" if update["epsilon"] is not None else ""

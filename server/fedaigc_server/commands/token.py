@@ -6,7 +6,18 @@ from pathlib import Path
 
 import click
 
-from fedaigc_server.commands.options import data_folder, data_option, json_option, moment, show
+from fedaigc_server.admin.operator_limits import MAX_REGION_CHARS, MAX_TOKEN_HOURS
+from fedaigc_server.commands.options import (
+    FiniteRange,
+    ShortText,
+    data_folder,
+    data_option,
+    json_option,
+    moment,
+    show,
+)
+
+HOURS = FiniteRange(0, MAX_TOKEN_HOURS, min_open=True)
 
 
 @click.group()
@@ -16,8 +27,14 @@ def token() -> None:
 
 @token.command()
 @data_option
-@click.option("--region", default="default", show_default=True, help="The region that the device will be in.")
-@click.option("--hours", type=float, default=24.0, show_default=True, help="How long the token is valid.")
+@click.option(
+    "--region",
+    type=ShortText(MAX_REGION_CHARS),
+    default="default",
+    show_default=True,
+    help="The region that the device will be in.",
+)
+@click.option("--hours", type=HOURS, default=24.0, show_default=True, help="How long the token is valid.")
 @json_option
 def create(data: Path | None, region: str, hours: float, as_json: bool) -> None:
     """Print a token that lets one device join; it is shown this once and works once.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,9 +151,9 @@ class RoundStore:
             )
 
 
-def round_json(found: Round, updates: list[RoundUpdate]) -> Mapping[str, Any]:
-    """What the admin API shows of a round."""
-    return {
+def round_json(found: Round, updates: Sequence[RoundUpdate] | None = None) -> Mapping[str, Any]:
+    """What the admin API shows of a round; `updates` only where they were looked up."""
+    shown: dict[str, Any] = {
         "round": found.id,
         "state": found.state,
         "reason": found.reason,
@@ -164,16 +164,11 @@ def round_json(found: Round, updates: list[RoundUpdate]) -> Mapping[str, Any]:
         "deadline": found.deadline,
         "closed": found.closed,
         "invited": list(found.invited),
-        "updates": [
-            {
-                "node": update.node,
-                "verdict": update.verdict,
-                "reason": update.reason,
-                "epsilon": update.epsilon,
-            }
-            for update in updates
-        ],
     }
+    if updates is not None:
+        kept = ("node", "verdict", "reason", "epsilon")
+        shown["updates"] = [{name: getattr(update, name) for name in kept} for update in updates]
+    return shown
 
 
 def _round(row: Row) -> Round:

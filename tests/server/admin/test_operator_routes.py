@@ -62,6 +62,7 @@ def test_a_round_is_begun_listed_and_shown(admin: Admin) -> None:
     shown = admin.operator("GET", f"/v1/rounds/{round_id}").json()
     assert listed["round"] == shown["round"] == round_id
     assert (shown["state"], shown["policy"], shown["updates"]) == ("planned", None, [])
+    assert "updates" not in listed
     again = admin.operator("POST", "/v1/rounds", {"min_nodes": 2, "deadline_s": 60})
     assert again.status == 409
     assert round_id in again.json()["error"]["why"]

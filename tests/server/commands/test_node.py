@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.server.commands.conftest import Asked, Run
 
 NODE = {
@@ -28,6 +30,13 @@ def test_revoking_sends_the_reason(run: Run, asked: Asked) -> None:
     assert "is revoked" in result.stdout
 
 
-def test_a_malformed_node_is_refused_before_anything_is_asked(run: Run, asked: Asked) -> None:
-    assert run({}, "node", "revoke", "../status").exit_code == 10
+@pytest.mark.parametrize(
+    ("arguments", "hint"), [(("../status",), "node list"), ((str(NODE["node"]), "--reason", ""), "1 to 300")]
+)
+def test_a_wrong_option_is_refused_before_anything_is_asked(
+    run: Run, asked: Asked, arguments: tuple[str, ...], hint: str
+) -> None:
+    result = run({}, "node", "revoke", *arguments)
+    assert result.exit_code == 2
+    assert hint in result.stderr
     assert asked == []
