@@ -7,7 +7,6 @@ no punctuation, so a double click selects it whole, and a typing error is caught
 from __future__ import annotations
 
 import base64
-import binascii
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +20,10 @@ PREFIX = "fedaigc1"
 MAX_TOKEN_CHARS = 1024
 SECRET_BYTES = 16
 _CHECK_BYTES = 4
+_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+_TAIL_CHARS = frozenset({0, 2, 4, 5, 7})
+"""How many characters may be left over after whole groups of eight: other lengths hold no whole bytes."""
+_INCOMPLETE = "the token is incomplete: its end is missing"
 
 
 @dataclass(frozen=True)
@@ -69,18 +72,11 @@ class JoinToken:
 
     @classmethod
     def decode(cls, text: str) -> JoinToken:
-        """Read a printed token; raises JoinTokenError when it is cut short or mistyped."""
+        """Read a printed token; raises JoinTokenError that says whether it was cut short or mistyped."""
         token = "".join(text.split())
         if not token.startswith(PREFIX) or len(token) > MAX_TOKEN_CHARS:
-            raise _malformed(f"it does not start with {PREFIX}")
-        body = token.removeprefix(PREFIX).upper()
-        try:
-            data = base64.b32decode(body + "=" * (-len(body) % 8))
-        except (binascii.Error, ValueError):
-            raise _malformed("it has characters that no token has") from None
-        payload, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
-        if blake3(payload).digest()[:_CHECK_BYTES] != check:
-            raise _malformed("its check does not fit: it was cut short or mistyped")
+            raise _malformed(f"its beginning is missing: a token starts with {PREFIX}")
+        payload = _payload(token.removeprefix(PREFIX).upper())
         try:
             record = parse_canonical(payload)
             return cls(
@@ -100,7 +96,20 @@ def new_secret() -> str:
     return secrets.token_hex(SECRET_BYTES)
 
 
+def _payload(body: str) -> bytes:
+    if not _ALPHABET.issuperset(body):
+        raise _malformed("it has characters that no token has")
+    if len(body) % 8 not in _TAIL_CHARS:
+        raise _malformed(_INCOMPLETE)
+    data = base64.b32decode(body + "=" * (-len(body) % 8))
+    payload, check = data[:-_CHECK_BYTES], data[-_CHECK_BYTES:]
+    if blake3(payload).digest()[:_CHECK_BYTES] != check:
+        # What is checked is one JSON object: without its closing brace, the rest of it was not copied.
+        raise _malformed("a character of it was mistyped" if payload.endswith(b"}") else _INCOMPLETE)
+    return payload
+
+
 def _malformed(why: str) -> JoinTokenError:
     return JoinTokenError(
-        "This is not a complete join token", why, "copy it again from `fedaigc-server token create`"
+        "This is not a join token", why, "copy it again, all of it, from `fedaigc-server token create`"
     )

@@ -34,10 +34,25 @@ def test_every_single_mistyped_character_is_caught() -> None:
             JoinToken.decode(text[:place] + other + text[place + 1 :])
 
 
-@pytest.mark.parametrize("cut", [0, 8, 9, 30, -1])
-def test_a_token_cut_short_is_caught(cut: int) -> None:
-    with pytest.raises(JoinTokenError):
-        JoinToken.decode(TOKEN.encode()[:cut])
+def test_a_token_cut_short_anywhere_is_called_incomplete() -> None:
+    text = TOKEN.encode()
+    for cut in range(len("fedaigc1"), len(text)):
+        with pytest.raises(JoinTokenError, match=r"incomplete: its end is missing.*copy it again"):
+            JoinToken.decode(text[:cut])
+
+
+@pytest.mark.parametrize("start", [1, 8, 30])
+def test_a_token_without_its_beginning_is_told(start: int) -> None:
+    with pytest.raises(JoinTokenError, match="beginning is missing"):
+        JoinToken.decode(TOKEN.encode()[start:])
+
+
+def test_one_mistyped_character_is_not_called_a_missing_end() -> None:
+    text = TOKEN.encode()
+    with pytest.raises(JoinTokenError, match="mistyped"):
+        JoinToken.decode(text[:20] + ("y" if text[20] == "z" else "z") + text[21:])
+    with pytest.raises(JoinTokenError, match="characters that no token has"):
+        JoinToken.decode(text[:20] + "1" + text[21:])
 
 
 def test_a_huge_token_is_refused_before_decoding() -> None:

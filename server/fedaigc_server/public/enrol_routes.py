@@ -27,6 +27,8 @@ MAX_ENROL_BYTES = 32 << 10
 MAX_SMALL_BYTES = 4 << 10
 MAX_MONTHS = 3
 _MONTH = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])")
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,31}")
+"""The operator's terminal shows it: nothing that a terminal could obey."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,22 @@ class EnrolRoutes:
             self.registry.seen,
             node.id,
             self.clock.seconds(),
-            fields.text("version", 32),
+            _version(fields),
             fields.integer("policy"),
             fields.integer("outbox"),
         )
         await to_thread.run_sync(seen)
         latest = await to_thread.run_sync(self.policies.latest)
         return JSONResponse({"standing": node.standing, "policy": latest.version if latest else 0})
+
+
+def _version(fields: Fields) -> str:
+    version = fields.text("version", 32)
+    if not _VERSION.fullmatch(version):
+        raise RequestInvalid(
+            "The version is not one",
+            "letters, digits and . + _ - are allowed",
+            "update fedaigc-edge",
+            "version",
+        )
+    return version

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from fedaigc import __version__
 from fedaigc.canonical import canonical_bytes
 from fedaigc.fingerprint import tag_key
 from fedaigc.signing import unb64
@@ -76,6 +77,26 @@ def test_a_heartbeat_is_noted_and_answered_with_the_newest_policy(public: Public
 def test_a_malformed_heartbeat_is_refused(public: Public, body: bytes) -> None:
     path = "/v1/node/heartbeat"
     assert call(public.app, "POST", path, body, public.device.headers("POST", path, body)).status == 400
+
+
+@pytest.mark.parametrize("version", ["", " 1", "1\n", "\x1b[2J", "<b>", "1 2", "版本", "v" * 33])
+def test_a_version_that_a_terminal_could_obey_is_refused_and_not_kept(public: Public, version: str) -> None:
+    body = json.dumps({"policy": 0, "version": version, "outbox": 0, "model": None}).encode()
+    path = "/v1/node/heartbeat"
+    assert call(public.app, "POST", path, body, public.device.headers("POST", path, body)).status == 400
+    node = public.site.stores.registry.node(public.device.node)
+    assert node is not None
+    assert node.version is None
+
+
+def test_the_versions_that_python_packages_have_are_kept(public: Public) -> None:
+    path = "/v1/node/heartbeat"
+    for version in (__version__, "1.0.0rc1", "0.2.dev3+g1a2b3c"):
+        body = json.dumps({"policy": 0, "version": version, "outbox": 0}).encode()
+        assert call(public.app, "POST", path, body, public.device.headers("POST", path, body)).status == 200
+        node = public.site.stores.registry.node(public.device.node)
+        assert node is not None
+        assert node.version == version
 
 
 def test_month_keys_are_sealed_to_the_device(public: Public) -> None:
