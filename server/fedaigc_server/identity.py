@@ -11,6 +11,7 @@ from fedaigc.errors import IdentityError
 from fedaigc.files import PRIVATE_FILE, private_folder, read_private, write_atomic, write_private
 from fedaigc.sealing import SealingKey, SealingPublicKey
 from fedaigc.signing import SigningKey
+from fedaigc_server.officer_pair import OFFICER_FILE, OWNER_FILE, claim, note_place, require_pair
 
 TAG_KEY_BYTES = 32
 TOKEN_BYTES = 32
@@ -32,9 +33,11 @@ class ServerIdentity:
 def load_identity(data: Path, officer: Path) -> ServerIdentity:
     """Read the keys; only a first start makes them: a second key would orphan what the first signed.
 
-    Raises IdentityError naming the file that is missing, open to others or damaged.
+    Raises IdentityError naming the file that is missing, open to others or damaged, or the officer's folder
+    that belongs to another server.
     """
     keys = private_folder(data / "keys")
+    require_pair(keys, officer)
     # Made last by the first start, so that a start that was killed half-way is finished by the next.
     done = keys / "tenant.pub"
     if not done.exists():
@@ -42,8 +45,12 @@ def load_identity(data: Path, officer: Path) -> ServerIdentity:
         _make_missing(keys, officer)
         write_atomic(done, SealingKey.load(officer / "tenant.key").public.text().encode("ascii"))
     tenant = SealingPublicKey.from_text(done.read_text(encoding="ascii").strip())
+    log_key = SigningKey.load(keys / "log.key")
+    if not (officer / OWNER_FILE).exists():
+        claim(officer, log_key.public)
+    note_place(keys, officer)
     return ServerIdentity(
-        log_key=SigningKey.load(keys / "log.key"),
+        log_key=log_key,
         release_key=SigningKey.load(keys / "release.key"),
         tenant_key=tenant,
         tag_key=_tag_key(officer / "tag.key"),
@@ -55,7 +62,7 @@ def load_identity(data: Path, officer: Path) -> ServerIdentity:
 def write_officer_file(officer: Path, admin_url: str, log_vkey: str, ca_file: Path) -> None:
     """Tell the officer's tools where the admin API is and which log key to trust."""
     record = {"admin_url": admin_url, "log_vkey": log_vkey, "ca_file": str(ca_file)}
-    write_atomic(officer / "officer.json", canonical_bytes(record), mode=PRIVATE_FILE)
+    write_atomic(officer / OFFICER_FILE, canonical_bytes(record), mode=PRIVATE_FILE)
 
 
 def superexec_secret(folder: Path) -> Path:
@@ -67,7 +74,7 @@ def superexec_secret(folder: Path) -> Path:
 
 
 def _make_missing(keys: Path, officer: Path) -> None:
-    SigningKey.load_or_create(keys / "log.key")
+    claim(officer, SigningKey.load_or_create(keys / "log.key").public)
     SigningKey.load_or_create(keys / "release.key")
     SealingKey.load_or_create(officer / "tenant.key")
     if not (officer / "tag.key").exists():
