@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 
 from fedaigc.errors import Unavailable
+from fedaigc_edge.enrolment import is_enrolled
 from fedaigc_edge.federation.error_answer import error_from_answer
+from fedaigc_edge.standing import StandingRecord, State
 
 SOCKET_FILE = Path("run") / "daemon.sock"
 API_FILE = Path("run") / "api.json"
@@ -17,11 +19,13 @@ WAIT_S = 30.0
 
 
 def not_running(data: Path) -> Unavailable:
-    """The error that says that no daemon serves this folder."""
+    """The error that says that no daemon serves this folder, and which command would start one."""
+    in_service = is_enrolled(data) and StandingRecord(data).current.state is not State.LEFT
+    start = "run" if in_service else "join --token TOKEN"
     return Unavailable(
         "The device is not running",
-        f"no daemon answers in {data}",
-        f"start it: fedaigc-edge run --data {data}",
+        f"no daemon answers in {data}" if in_service else f"the device in {data} is not joined to a server",
+        f"{'start it' if in_service else 'let it join'}: fedaigc-edge {start} --data {data}",
     )
 
 

@@ -107,5 +107,7 @@ def _only(body: Mapping[str, Any], *names: str) -> None:
 
 
 def _wrong(field: str, why: str) -> RequestInvalid:
-    what = f"Feedback field {field[:80]!r} is wrong"
-    return RequestInvalid(what, why, "correct it and send it again", field=field)
+    # An unknown field's name is the caller's own: it may be long, or no valid Unicode.
+    known = field[:80].encode("utf-8", "replace").decode("utf-8")
+    what = f"Feedback field {known!r} is wrong"
+    return RequestInvalid(what, why, "correct it and send it again", field=known)

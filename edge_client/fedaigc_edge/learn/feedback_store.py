@@ -21,6 +21,7 @@ from fedaigc.errors import RequestInvalid, StorageError
 from fedaigc.preference import MAX_TEXT, Preference, Turn
 from fedaigc.round_plan import MAX_DEVICE_PAIRS
 from fedaigc_edge.learn.feedback_form import EditedAnswer, JudgedPair, Thumb, read_feedback
+from fedaigc_edge.learn.feedback_reply import LONE_THUMB, PAIRED_THUMB
 from fedaigc_edge.learn.learn_database import LearnDatabase
 
 MAX_ANSWERS = 2000
@@ -151,14 +152,14 @@ class FeedbackStore:
         thumb, other = ("up", "down") if form.up else ("down", "up")
         write.execute("UPDATE answers SET thumb = ? WHERE id = ?", (thumb, answer["id"]))
         if answer["paired"]:
-            return f"thumb-{answer['id']}"
+            return f"{PAIRED_THUMB}{answer['id']}"
         match = write.execute(
             "SELECT * FROM answers WHERE prompt_digest = ? AND thumb = ? AND paired = 0 AND answer != ?"
             " ORDER BY id DESC LIMIT 1",
             (answer["prompt_digest"], other, answer["answer"]),
         ).fetchone()
         if match is None:
-            return f"thumb-{answer['id']}"
+            return f"{LONE_THUMB}{answer['id']}"
         chosen, rejected = (answer, match) if form.up else (match, answer)
         write.execute("UPDATE answers SET paired = 1 WHERE id IN (?, ?)", (answer["id"], match["id"]))
         commitments = chosen["commitment"] + rejected["commitment"]

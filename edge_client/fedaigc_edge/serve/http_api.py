@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import fedaigc
 from fedaigc.errors import FedaigcError
 from fedaigc_edge.evidence.outbox import Outbox
+from fedaigc_edge.learn.feedback_reply import feedback_reply
 from fedaigc_edge.serve.chat_route import ChatRoute, log_defect
 from fedaigc_edge.serve.generation_slots import CallerGone
 from fedaigc_edge.serve.http_body import read_body
@@ -28,7 +29,8 @@ from fedaigc_edge.serve.readiness import Readiness
 from fedaigc_edge.serve.serving_metrics import CONTENT_TYPE, ServingMetrics
 
 Feedback = Callable[[dict[str, Any]], str]
-"""Checks and keeps one piece of feedback, returns its id; runs in a worker thread; raises RequestInvalid."""
+"""Checks every field (half surrogate pairs too) and keeps one piece of feedback, returns its id; runs in a
+worker thread; raises RequestInvalid."""
 
 
 class HttpApi:
@@ -92,8 +94,8 @@ class HttpApi:
         return [{"id": name, **same}, {"id": pipeline.model.versioned(version), **same, "parent": name}]
 
     async def _take_feedback(self, request: Request) -> Response:
-        body = read_json(await read_body(request.receive, MAX_BODY_BYTES))
-        return _json({"object": "fedaigc.feedback", "id": await asyncio.to_thread(self._feedback, body)})
+        body = read_json(await read_body(request.receive, MAX_BODY_BYTES), whole_text=False)
+        return _json(feedback_reply(await asyncio.to_thread(self._feedback, body)))
 
     async def _receipt(self, request: Request) -> Response:
         known = await asyncio.to_thread(self._outbox.receipt_of, request.path_params["request_id"])

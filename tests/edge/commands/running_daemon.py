@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,10 @@ STATUS: dict[str, Any] = {
 }
 
 
+Answer = tuple[int, Any] | Callable[[Any], Any]
+"""A status and JSON, or what makes the JSON of the body that was sent."""
+
+
 @dataclass
 class Stand:
     """What the stand-in was asked: (method, path, JSON body or None)."""
@@ -57,10 +61,11 @@ class Stand:
 
 
 @contextmanager
-def running_daemon(data: Path, answers: Mapping[str, tuple[int, Any]] | None = None) -> Iterator[Stand]:
+def running_daemon(data: Path, answers: Mapping[str, Answer] | None = None) -> Iterator[Stand]:
     """Answer on the folder's socket and API port; POST /leave ends it and frees the lock."""
     stand = Stand()
-    known = {"/status/full": (200, STATUS), "/leave": (200, {"leaving": True})} | dict(answers or {})
+    known: dict[str, Answer] = {"/status/full": (200, STATUS), "/leave": (200, {"leaving": True})}
+    known |= answers or {}
     private_folder(data / "run")
     api = loopback_socket(0)
     url = f"http://127.0.0.1:{api.getsockname()[1]}"
@@ -69,8 +74,10 @@ def running_daemon(data: Path, answers: Mapping[str, tuple[int, Any]] | None = N
     async def app(scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
         body = await request.body()
-        stand.asked.append((request.method, request.url.path, json.loads(body) if body else None))
-        status, content = known.get(request.url.path, (404, {}))
+        judged = json.loads(body) if body else None
+        stand.asked.append((request.method, request.url.path, judged))
+        answer = known.get(request.url.path, (404, {}))
+        status, content = answer if isinstance(answer, tuple) else (200, answer(judged))
         await JSONResponse(content, status)(scope, receive, send)
         server.should_exit = server.should_exit or request.url.path == "/leave"
 

@@ -40,3 +40,12 @@ def test_a_folder_that_never_joined_is_exit_code_4(tmp_path: Path) -> None:
     result = CliRunner().invoke(device, ["status", "--data", str(tmp_path)])
     assert result.exit_code == 4
     assert "fedaigc-edge join" in result.stderr
+
+
+def test_after_leave_it_advises_to_join_not_to_run(tmp_path: Path) -> None:
+    enrolled(tmp_path)
+    StandingRecord(tmp_path).left()
+    result = CliRunner().invoke(device, ["status", "--data", str(tmp_path)])
+    assert result.exit_code == 15
+    assert "fedaigc-edge join" in result.stderr
+    assert "fedaigc-edge run" not in result.output

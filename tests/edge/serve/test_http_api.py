@@ -12,6 +12,7 @@ from starlette.routing import Route, Router
 
 from fedaigc.errors import RequestInvalid, StorageError, Unavailable
 from fedaigc_edge.evidence.delivery import Delivery
+from fedaigc_edge.learn.feedback_form import read_feedback
 from fedaigc_edge.serve.chat_route import ChatRoute
 from fedaigc_edge.serve.http_api import HttpApi
 from fedaigc_edge.serve.readiness import Readiness
@@ -50,7 +51,10 @@ def test_openais_program_lists_the_base_and_the_version_in_force(caller: openai.
 )
 def test_feedback_is_passed_on_and_its_id_returned(api: RunningApi, body: dict[str, object]) -> None:
     answer = httpx.post(api.url + "/v1/feedback", json=body)
-    assert (answer.status_code, answer.json()) == (200, {"object": "fedaigc.feedback", "id": "f-1"})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"object": "fedaigc.feedback", "id": "f-1", "pair": True},
+    )
     assert api.feedback == [body]
 
 
@@ -68,6 +72,30 @@ def test_feedback_that_cannot_be_kept_is_an_error_in_openais_form(
         answer = httpx.post(api.url + "/v1/feedback", json={"rating": "up"})
     assert answer.status_code == status
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('{"request_id": "r", "edited": "\\ud800"}', "edited"),
+        ('{"request_id": "\\ud800", "rating": "up"}', "request_id"),
+        ('{"prompt": "\\udfff", "chosen": "a", "rejected": "b"}', "prompt"),
+        ('{"request_id": "r", "rating": "up", "\\ud800": 1}', "?"),
+    ],
+)
+def test_half_a_surrogate_pair_in_feedback_is_refused_by_its_fields_name(
+    parts: Parts, text: str, field: str
+) -> None:
+    with RunningApi(parts, lambda body: str(read_feedback(body))) as api:
+        answer = httpx.post(api.url + "/v1/feedback", content=text.encode("ascii"))
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, field)
+
+
+def test_a_lone_thumb_is_told_what_is_missing(parts: Parts) -> None:
+    with RunningApi(parts, lambda body: "thumb-7") as api:
+        answer = httpx.post(api.url + "/v1/feedback", json={"request_id": "r", "rating": "up"}).json()
+    assert (answer["id"], answer["pair"]) == ("thumb-7", False)
+    assert "opposite thumb" in answer["missing"]
 
 
 @pytest.mark.parametrize("data", [b"", b"[1]", b"{", b"\xff"])
