@@ -160,7 +160,7 @@ class PolicyReceiver:
         self._swap(policy)
 
     def _swap(self, policy: AcceptedPolicy) -> PolicyChange:
-        milliseconds = self._active.swap(policy.manifest.version, policy.served)
+        milliseconds = self._active.swap(policy.manifest.version, policy.served, policy.head)
         self.accepted = policy
         return PolicyChange(policy.manifest.version, milliseconds)
 
