@@ -1,10 +1,19 @@
-"""What a person sees when the device is ready."""
+"""What is printed when the device is ready: a panel for a person, or one line for a program."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+import click
+
 from fedaigc.canonical import Json
+
+LINE_KEYS = (
+    "ready", "not_ready", "node", "name", "region", "server", "standing", "api", "model", "policy",
+    "epsilon_left",
+)  # fmt: skip
+"""What of the status a starting program needs."""
 
 
 def show_banner(status: Mapping[str, Json]) -> None:
@@ -27,3 +36,8 @@ def show_banner(status: Mapping[str, Json]) -> None:
     Console(stderr=True, highlight=False).print(
         Panel(table, title="FedAIGC device", expand=False), markup=False
     )
+
+
+def show_ready_line(status: Mapping[str, Json]) -> None:
+    """Print one line of JSON to stdout; `ready` is false when the server does not let this device serve."""
+    click.echo(json.dumps({key: status[key] for key in LINE_KEYS}, ensure_ascii=False))

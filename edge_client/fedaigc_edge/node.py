@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -58,10 +59,13 @@ LEARNER = "device"
 SOCKET_DRAIN_S = 1.0
 """A round that still trains at a stop is cut: it is asked for again after the next start."""
 
+OnReady = Callable[[Mapping[str, Json]], None]
+"""Hears the status once, when the model is loaded."""
+
 log = logging.getLogger("fedaigc.edge")
 
 
-def run_device(settings: EdgeSettings) -> None:
+def run_device(settings: EdgeSettings, on_ready: OnReady = show_banner) -> None:
     """Serve in the foreground until told to stop; returns after an orderly stop.
 
     Raises IdentityError (not joined), FolderInUse, SettingsError (port taken, gate unusable), ModelError.
@@ -75,7 +79,7 @@ def run_device(settings: EdgeSettings) -> None:
         require_if_made(data / LEARN_FILE, LEARNER, "nobody would know what privacy was spent here")
         require_if_made(data / EVIDENCE_FILE, enrolment.node, "answers would be numbered twice")
         log.info("starting node=%s version=%s leftovers_ended=%d", enrolment.node, fedaigc.__version__, ended)
-        asyncio.run(Device(settings, enrolment).run())
+        asyncio.run(Device(settings, enrolment, on_ready).run())
     log.info("stopped node=%s", enrolment.node)
 
 
@@ -94,8 +98,11 @@ class Device:
     Raises what opening its files raises.
     """
 
-    def __init__(self, settings: EdgeSettings, enrolment: Enrolment) -> None:
+    def __init__(
+        self, settings: EdgeSettings, enrolment: Enrolment, on_ready: OnReady = show_banner
+    ) -> None:
         data = settings.data
+        self._on_ready = on_ready
         self._settings = settings
         self._enrolment = enrolment
         identity = Identity.load(data / "keys")
@@ -165,7 +172,7 @@ class Device:
             self._loops.begin("gate", self._gate.watch)
             ending.push_async_callback(self._drain)
             if await self._stop.unless(self._load_model()):
-                show_banner(await self._status())
+                self._on_ready(await self._status())
                 await self._stop.wait()
 
     async def _open_sockets(self, ending: contextlib.AsyncExitStack) -> None:
@@ -297,14 +304,15 @@ class Device:
         return PolicyInUse(accepted.manifest.version, accepted.adapter, accepted.head)
 
     async def _status(self) -> dict[str, Json]:
+        contact = await self._heartbeat.look()
         delivery, learning = await self._delivery.status(), self._rounds.status()
         refused = delivery.alarm or delivery.error
         swap = self._poll.last_change if self._poll is not None else None
         problem = self._receiver.problem if self._receiver is not None else None
         return identity_part(self._enrolment, self._standing.current) | {
             "running": True,
-            "reachable": self._heartbeat.last.reachable,
-            "problem": self._heartbeat.last.problem,
+            "reachable": contact.reachable,
+            "problem": contact.problem,
             "api": self._url,
             "ready": not self._not_ready,
             "not_ready": self._not_ready,
@@ -325,7 +333,7 @@ class Device:
             "round": self._rounds.progress(),
             "epsilon_spent": learning["epsilon_spent"],
             "epsilon_left": learning["epsilon_left"],
-            "supernode": asdict(self._supernode.state()),
+            "supernode": asdict(self._supernode.state().beside(contact.reachable or not contact.problem)),
         }
 
     @property

@@ -107,7 +107,7 @@ def _contact(found: Mapping[str, Any]) -> str:
     if not found.get("running"):
         return ""
     if not found["reachable"]:
-        return f" (not reachable: {found['problem'] or 'not tried yet'})"
+        return f" (not reachable: {found['problem']})" if found["problem"] else " (not asked yet)"
     return f" (reachable, but: {found['problem']})" if found["problem"] else " (reachable)"
 
 

@@ -25,6 +25,12 @@ def test_trouble_is_spelt_out() -> None:
         assert part in text
 
 
+def test_a_server_that_was_not_asked_yet_is_not_called_unreachable() -> None:
+    (line,) = (line for line in status_lines(STATUS | {"reachable": False}) if line.startswith("server"))
+    assert "not asked yet" in line
+    assert "reachable" not in line
+
+
 def test_a_database_that_cannot_be_read_counts_as_zero(tmp_path: Path) -> None:
     assert undelivered(tmp_path) == 0
     (tmp_path / "evidence.db").write_text("not a database")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from fedaigc.errors import JoinTokenError, ModelError
-from fedaigc_edge.commands.options import device_options, settings_of
+from fedaigc_edge.commands.options import device_options, ready_json_option, settings_of
 from fedaigc_edge.settings import EdgeSettings
 
 MAX_TOKEN_INPUT = 4096
@@ -22,6 +24,7 @@ STDIN = "-"
 @click.option("--name", help="What the operator's list shows.  [default: the host's name]")
 @click.option("--pull", is_flag=True, help="Fetch and export the model first when it is missing.")
 @click.option("--no-serve", is_flag=True, help="Only enrol; start later with `fedaigc-edge run`.")
+@ready_json_option
 def join(
     url: str | None,
     token: str,
@@ -34,6 +37,7 @@ def join(
     name: str | None,
     pull: bool,
     no_serve: bool,
+    as_json: bool,
 ) -> None:
     """Join the server at URL with a token, then serve until stopped.
 
@@ -49,14 +53,18 @@ def join(
     9 model, 10 not the token's server, 15 server not reachable, 16 a child process failed.
     """
     settings = settings_of(config, data=data, models=models, model=model, port=port, gate=gate, name=name)
-    _enrol(settings, url, token)
+    joined = _enrol(settings, url, token, _silent if as_json else _to_stderr)
     if pull:
-        pull_model(settings)
+        pull_model(settings, as_json)
     if not no_serve:
-        serve(settings)
+        serve(settings, as_json)
+    elif as_json:
+        click.echo(json.dumps({"ready": False, **joined}, ensure_ascii=False))
 
 
-def _enrol(settings: EdgeSettings, url: str | None, token: str) -> None:
+def _enrol(
+    settings: EdgeSettings, url: str | None, token: str, tell: Callable[[str], None]
+) -> dict[str, object]:
     from fedaigc.files import folder_lock, private_folder
     from fedaigc.join_token import JoinToken
     from fedaigc_edge.joining import device_name, join_once, server_address
@@ -69,18 +77,26 @@ def _enrol(settings: EdgeSettings, url: str | None, token: str) -> None:
         )
     address = server_address(url, ticket)
     if address != ticket.address:
-        click.echo(f"The token names {ticket.address}; using {address} as given.", err=True)
+        tell(f"The token names {ticket.address}; using {address} as given.")
     data = private_folder(settings.data)
     with folder_lock(data):
         enrolment, fresh = join_once(data, address, ticket, device_name(settings.name))
-        refusal = StandingRecord(data).current.refusal()
+        standing = StandingRecord(data).current
     done = "Joined as" if fresh else "Already joined as"
-    click.echo(f"{done} {enrolment.node} in region {enrolment.region} at {enrolment.address}", err=True)
-    if refusal is not None:
-        click.echo(f"Note: {refusal}", err=True)
+    tell(f"{done} {enrolment.node} in region {enrolment.region} at {enrolment.address}")
+    if (refusal := standing.refusal()) is not None:
+        tell(f"Note: {refusal}")
+    return {
+        "node": enrolment.node,
+        "name": enrolment.name,
+        "region": enrolment.region,
+        "server": enrolment.address,
+        "standing": standing.state.value,
+        "joined_before": not fresh,
+    }
 
 
-def pull_model(settings: EdgeSettings) -> None:
+def pull_model(settings: EdgeSettings, silent: bool = False) -> None:
     """Fetch and export the settings' model unless it is there; raises ModelError."""
     from fedaigc_edge.model.store import open_model
 
@@ -92,16 +108,26 @@ def pull_model(settings: EdgeSettings) -> None:
     from fedaigc_edge.model.export import export
     from fedaigc_edge.model.pull import pull
 
-    pull(settings.model, settings.models, _tell)
-    export(settings.model, settings.models, _tell)
+    tell = _silent if silent else _step
+    pull(settings.model, settings.models, tell)
+    export(settings.model, settings.models, tell)
 
 
-def _tell(step: str) -> None:
-    click.echo(f"  {step}", err=True)
-
-
-def serve(settings: EdgeSettings) -> None:
-    """Run the daemon in the foreground until it is told to stop."""
+def serve(settings: EdgeSettings, as_json: bool = False) -> None:
+    """Run the daemon in the foreground until it is told to stop; say when it is ready."""
+    from fedaigc_edge.banner import show_banner, show_ready_line
     from fedaigc_edge.node import run_device
 
-    run_device(settings)
+    run_device(settings, show_ready_line if as_json else show_banner)
+
+
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _step(line: str) -> None:
+    _to_stderr(f"  {line}")
+
+
+def _silent(line: str) -> None:
+    """Under --json stderr holds nothing but an error."""

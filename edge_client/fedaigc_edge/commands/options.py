@@ -48,6 +48,16 @@ def device_options(command: F) -> F:
     return data_options(command)
 
 
+def ready_json_option(command: F) -> F:
+    """`--json` of a command that goes on serving."""
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="One JSON line on stdout when ready, errors as JSON on stderr.",
+    )(command)
+
+
 def settings_of(config: Path | None, **flags: Any) -> EdgeSettings:
     """Flags over environment over file over defaults, with a data folder that is absolute."""
     known = {_FLAG_KEYS[name]: _absolute(value) for name, value in flags.items()}

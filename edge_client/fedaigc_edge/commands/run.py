@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from fedaigc_edge.commands.join import pull_model, serve
-from fedaigc_edge.commands.options import device_options, settings_of
+from fedaigc_edge.commands.options import device_options, ready_json_option, settings_of
 
 
 @click.command()
 @device_options
 @click.option("--pull", is_flag=True, help="Fetch and export the model first when it is missing.")
+@ready_json_option
 def run(
     data: Path | None,
     config: Path | None,
@@ -21,12 +22,14 @@ def run(
     port: int | None,
     gate: Path | None,
     pull: bool,
+    as_json: bool,
 ) -> None:
     """Start a device that has joined, and serve until stopped (SIGTERM or Ctrl-C).
 
     \b
     Example:
       fedaigc-edge run --data /var/lib/fedaigc/edge --port 8080
+      fedaigc-edge run --port 0 --json | head -1 | jq -r .api
 
     \b
     Exit codes: 0 stopped as asked, 2 settings or port taken, 3 files, 4 not joined, 9 model missing,
@@ -34,5 +37,5 @@ def run(
     """
     settings = settings_of(config, data=data, models=models, model=model, port=port, gate=gate)
     if pull:
-        pull_model(settings)
-    serve(settings)
+        pull_model(settings, as_json)
+    serve(settings, as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from fedaigc_edge.federation.server_connection import ServerConnection
 
 PATH = "/v1/node/heartbeat"
 LONGEST_WAIT_S = 300.0
+LOOK_S = 3.0
+"""How long somebody who asks for the status waits for a server that did not answer before."""
 JITTER = 0.2
 """Devices that start together must not call together for ever."""
 
@@ -54,6 +57,13 @@ class Heartbeat:
             self.last = await self.beat()
             wait_s = min(wait_s * 2, LONGEST_WAIT_S) if self.last.problem else self._every_s
             await asyncio.sleep(wait_s * (1 + JITTER * (2 * self._jitter() - 1)))
+
+    async def look(self) -> Contact:
+        """The last contact; a failed one is tried again first, for it may be five minutes old."""
+        if self.last.problem:
+            with contextlib.suppress(TimeoutError):
+                self.last = await asyncio.wait_for(self.beat(), LOOK_S)
+        return self.last
 
     async def beat(self) -> Contact:
         """One call; never raises what the server or the network did."""

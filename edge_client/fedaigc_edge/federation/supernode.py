@@ -9,7 +9,7 @@ import random
 import re
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedaigc.child_process import (
@@ -42,6 +42,12 @@ class SuperNodeState:
     state: str
     message: str = ""
     restarts: int = 0
+
+    def beside(self, reachable: bool) -> SuperNodeState:
+        """The state as the device tells it: Flower's log still says connected when the server has gone."""
+        if self.state != "connected" or reachable:
+            return self
+        return replace(self, state="waiting", message="the server does not answer: it is tried again")
 
 
 class SuperNode:

@@ -46,6 +46,18 @@ def test_a_device_joins_by_its_token_alone_and_says_who_it_is(tmp_path: Path) ->
     assert Enrolment.load(tmp_path / "d").name == "desk"
 
 
+def test_under_json_enrolling_alone_prints_one_object_and_nothing_else(tmp_path: Path) -> None:
+    ca = make_ca(tmp_path / "ca")
+    with tls_server(ca, _answering(ca)) as (address, _):  # type: ignore[arg-type]
+        token = token_for("elsewhere:1", ca.sha256).encode()
+        asked = (f"https://{address}", "--token", token, "--no-serve", "--json", "--name", "desk")
+        first, again = _join(tmp_path / "d", *asked), _join(tmp_path / "d", *asked)
+    found = json.loads(first.stdout)
+    assert (found["ready"], found["node"], found["name"], found["server"]) == (False, NODE, "desk", address)
+    assert (found["joined_before"], json.loads(again.stdout)["joined_before"]) == (False, True)
+    assert first.stderr == ""
+
+
 def test_a_url_that_differs_from_the_token_wins_and_is_told(tmp_path: Path) -> None:
     ca = make_ca(tmp_path / "ca")
     with tls_server(ca, _answering(ca)) as (address, _):  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fedaigc.errors import FedaigcError, NotAuthorised, Unavailable
+from fedaigc_edge.federation import heartbeat as module
 from fedaigc_edge.federation.heartbeat import Contact, Heartbeat
 
 REPORT = {"policy": 0, "version": "1", "outbox": 2, "model": None}
@@ -60,3 +61,27 @@ def test_waits_grow_to_five_minutes_and_a_success_resets_them(monkeypatch: pytes
     with pytest.raises(IndexError):
         asyncio.run(_heartbeat(server, []).run())
     assert waits == [20, 40, 80, 160, 300, 300, 300, 10, 20]
+
+
+def test_who_looks_hears_of_a_server_that_is_back_before_the_next_beat() -> None:
+    heartbeat = _heartbeat(_Server(Unavailable("gone"), {"policy": 2}), [])
+
+    async def go() -> tuple[Contact, Contact, Contact]:
+        heartbeat.last = failed = await heartbeat.beat()
+        return failed, await heartbeat.look(), await heartbeat.look()
+
+    failed, first, second = asyncio.run(go())
+    assert (failed.reachable, first, second) == (False, Contact(True, "", 2), Contact(True, "", 2))
+
+
+def test_who_looks_does_not_wait_long_for_a_server_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+
+    class _Silent(_Server):
+        async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+            await asyncio.sleep(60)
+            return {}
+
+    heartbeat = _heartbeat(_Silent(), [])
+    heartbeat.last = Contact(False, "no route")
+    assert asyncio.run(heartbeat.look()) == Contact(False, "no route")

@@ -12,7 +12,7 @@ import pytest
 
 from fedaigc.errors import SettingsError
 from fedaigc_edge.federation import supernode
-from fedaigc_edge.federation.supernode import SuperNode, free_port, node_config, read_state
+from fedaigc_edge.federation.supernode import SuperNode, SuperNodeState, free_port, node_config, read_state
 
 REFUSED = """ERROR :     Exit Code: 305
 Failed to initialize the connection to the SuperLink.
@@ -196,3 +196,13 @@ async def _started_and_stopped(data: Path) -> None:
     node.start()
     await _until(node, "connected")
     await node.stop()
+
+
+def test_nobody_is_connected_to_a_server_that_cannot_be_reached() -> None:
+    connected = SuperNodeState("connected", "", 2)
+    assert connected.beside(reachable=True) == connected
+    beside = connected.beside(reachable=False)
+    assert (beside.state, beside.restarts) == ("waiting", 2)
+    assert "does not answer" in beside.message
+    refused = SuperNodeState("refused", "ask the operator")
+    assert refused.beside(reachable=False) == refused
