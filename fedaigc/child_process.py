@@ -11,10 +11,12 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 
 from fedaigc.errors import ProcessFailed
+from fedaigc.files import PRIVATE_FILE, PRIVATE_FOLDER
 
 OWNER_VARIABLE = "FEDAIGC_OWNER"
 """Every child and grandchild carries its owner's data folder in it, so that leftovers can be found."""
@@ -31,7 +33,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """What to run: `arguments[0]` is the program; output is appended to `log`; `nice` lowers the priority."""
+    """What to run: `arguments[0]` is the program; output is appended to `log`; `nice` lowers the priority.
+
+    What the child writes, and its log, only our user can read.
+    """
 
     name: str
     arguments: tuple[str, ...]
@@ -54,11 +59,12 @@ async def start_child(spec: ChildSpec) -> asyncio.subprocess.Process:
 
     def prepare() -> None:
         _die_with_parent()
+        os.umask(0o777 & ~PRIVATE_FOLDER)
         if spec.nice:
             os.nice(spec.nice)
 
     spec.log.parent.mkdir(parents=True, exist_ok=True)
-    with spec.log.open("ab") as log:
+    with _private_log(spec.log) as log:
         try:
             return await asyncio.create_subprocess_exec(
                 *spec.arguments,
@@ -73,6 +79,12 @@ async def start_child(spec: ChildSpec) -> asyncio.subprocess.Process:
             raise ProcessFailed(
                 f"Cannot start {spec.name}", error.strerror or str(error), "install the package's extra again"
             ) from error
+
+
+def _private_log(path: Path) -> BinaryIO:
+    log = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE), "ab")
+    os.fchmod(log.fileno(), PRIVATE_FILE)
+    return log
 
 
 async def stop_child(process: asyncio.subprocess.Process, grace_s: float = GRACE_S) -> None:

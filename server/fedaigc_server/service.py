@@ -11,23 +11,25 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
 
 from fedaigc.child_process import end_leftovers
+from fedaigc.errors import FedaigcError
 from fedaigc.files import folder_lock, private_folder, write_private
 from fedaigc_server.assembly import Assembly
 from fedaigc_server.certificates import ensure_certificates
 from fedaigc_server.clock import Clock
 from fedaigc_server.federation.processes import FlowerProcesses, reconcile_until_done
 from fedaigc_server.federation.superlink import QUIET
-from fedaigc_server.identity import load_identity, write_officer_file
+from fedaigc_server.identity import ServerIdentity, load_identity, write_officer_file
 from fedaigc_server.listeners import Listener, bind_tcp, bind_unix
+from fedaigc_server.public_names import settle_names
 from fedaigc_server.settings import ServerSettings
-from fedaigc_server.stores import open_stores
+from fedaigc_server.stores import Stores, open_stores
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class Ready:
 async def run_service(settings: ServerSettings, tap: Path | None, on_ready: Callable[[Ready], None]) -> None:
     """Serve until SIGTERM or SIGINT, then end every child and return. Call it in the main thread.
 
+    While it starts as well: what runs by then is ended, and `on_ready` is not called.
     Raises FolderInUse when another server holds the folder, ProcessFailed when a port is taken or Flower does
     not start, IdentityError, StorageError or VerificationFailed when what is stored cannot be trusted.
     """
@@ -61,9 +64,23 @@ async def run_service(settings: ServerSettings, tap: Path | None, on_ready: Call
         end_leftovers(settings.data)
         async with contextlib.AsyncExitStack() as stack:
             service = _Service(settings, tap, Clock(time.time), stack)
-            on_ready(await service.start())
-            await service.serve(stop)
+            ready = await _unless_stopped(service.start(), stop)
+            if ready is not None:
+                on_ready(ready)
+                await service.serve(stop)
             log.info("event=stopping")
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, Ready], stop: asyncio.Event) -> Ready | None:
+    """What `work` returns or raises; None, with `work` ended, when `stop` is set before."""
+    starting, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        return starting.result()
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    return None
 
 
 class _Service:
@@ -82,15 +99,17 @@ class _Service:
         """Bind first, so that a taken port is told before anything else runs; listen to devices last."""
         settings, data = self._settings, self._settings.data
         identity = load_identity(data, settings.officer)
-        self._certificates, _ = ensure_certificates(data / "keys", settings.names(), self._clock.utc())
+        named = settle_names(data / "keys", settings.public_names)
+        settings = replace(settings, public_names=named.current)
+        self._names = (*settings.names(), *named.former)
+        self._certificates, _ = ensure_certificates(data / "keys", self._names, self._clock.utc())
         public = self._bound(bind_tcp(settings.host, settings.port, "port"))
         admin = self._bound(bind_tcp(ADMIN_HOST, settings.admin_port, "admin-port"))
         rounds, _ = bind_unix(private_folder(data / "run") / "server.sock")
         self._bound(rounds)
-        stores = await to_thread.run_sync(open_stores, data, identity)
-        self._stack.callback(stores.close)
-        self._flower = FlowerProcesses(data, self._certificates, self._flower_died)
-        address = f"{settings.token_host()}:{public.getsockname()[1]}"
+        stores = await self._opened(data, identity)
+        self._flower = FlowerProcesses(data, self._certificates, self._flower_died, self._clock)
+        address = settings.token_address(public.getsockname()[1])
         assembly = Assembly(
             settings,
             identity,
@@ -132,6 +151,18 @@ class _Service:
         for task in done - {stopping}:
             task.result()
 
+    async def _opened(self, data: Path, identity: ServerIdentity) -> Stores:
+        opening = asyncio.create_task(to_thread.run_sync(open_stores, data, identity))
+        try:
+            stores = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # A thread cannot be cut short: the folder stays locked until it has let go of the files.
+            with contextlib.suppress(FedaigcError):
+                (await opening).close()
+            raise
+        self._stack.callback(stores.close)
+        return stores
+
     def _bound(self, bound: socket.socket) -> socket.socket:
         self._stack.callback(bound.close)
         return bound
@@ -160,14 +191,16 @@ class _Service:
         self._parts.watch.wake()
 
     async def _reconcile(self) -> None:
-        await reconcile_until_done(self._parts.enrolment.reconcile)
-        await asyncio.Event().wait()
+        while True:
+            self._flower.emptied.clear()
+            await reconcile_until_done(self._parts.enrolment.reconcile)
+            await self._flower.emptied.wait()
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(RENEWAL_CHECK_S)
             files, changed = await to_thread.run_sync(
-                ensure_certificates, self._settings.data / "keys", self._settings.names(), self._clock.utc()
+                ensure_certificates, self._settings.data / "keys", self._names, self._clock.utc()
             )
             if changed:
                 self._public.renew(files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,8 @@ from fedaigc_server.rounds.learning_settings import LearningSettings
 
 DEFAULT_DATA = Path("~/.fedaigc/server").expanduser()
 DEFAULT_OFFICER = Path("~/.fedaigc/officer").expanduser()
+MAX_NAME_CHARS = 253
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE | re.ASCII)
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 (devices come from elsewhere; this port is the guarded one)
 
 
@@ -28,7 +32,9 @@ class ServerSettings:
     admin_port: int = 8444
     """The admin port, on loopback only; 0 takes a free one."""
     public_names: tuple[str, ...] = ()
-    """DNS names or IP addresses by which devices reach the server; the first is written into tokens."""
+    """DNS names or IP addresses by which devices reach the server; the first is written into tokens.
+
+    A start without any takes those of the last start."""
     poll_s: int = 15
     """Seconds between two heartbeats of a device."""
     enrol_per_minute: int = 20
@@ -49,11 +55,22 @@ class ServerSettings:
                 raise ValueError(f"{name} must be at least 1")
         if self.connections < 10:
             raise ValueError("connections must be at least 10")
+        for name in self.public_names:
+            if not _reachable_name(name):
+                raise ValueError(
+                    f"public name {name!r} is no host name or IP address: give it without https:// and port,"
+                    " such as dc.example.org"
+                )
 
     def names(self) -> tuple[str, ...]:
         """The names that the TLS certificate must carry besides the loopback ones."""
         bound = () if self.host in (ALL_ADDRESSES, "::") else (self.host,)
         return tuple(dict.fromkeys((*self.public_names, *bound, *_own_name())))
+
+    def token_address(self, port: int) -> str:
+        """The `host:port` that tokens tell devices to reach."""
+        host = self.token_host()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def token_host(self) -> str:
         """The host that tokens tell devices to reach."""
@@ -62,6 +79,16 @@ class ServerSettings:
         if self.host not in (ALL_ADDRESSES, "::"):
             return self.host
         return next(iter(_own_name()), "localhost")
+
+
+def _reachable_name(name: str) -> bool:
+    try:
+        return not ipaddress.ip_address(name).is_unspecified
+    except ValueError:
+        labels = name.split(".")
+    # A last label of digits would be a mistyped IPv4 address, which no host can have (RFC 1123, 2.1).
+    fits = len(name) <= MAX_NAME_CHARS and not labels[-1].isdigit()
+    return fits and all(_LABEL.fullmatch(label) for label in labels)
 
 
 def _own_name() -> tuple[str, ...]:

@@ -125,3 +125,18 @@ def test_leftovers_of_this_folder_are_ended_and_others_spared(tmp_path: Path) ->
         for process in (ours, theirs):
             if process.stdout is not None:
                 process.stdout.close()
+
+
+def test_what_a_child_writes_and_its_log_only_our_user_can_read(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "sleeper.log"
+    log.parent.mkdir()
+    log.touch(0o644)
+    code = f"open({str(tmp_path / 'made')!r}, 'w'); import os; os.mkdir({str(tmp_path / 'folder')!r})"
+
+    async def story() -> None:
+        child = await start_child(_spec(tmp_path, (sys.executable, "-c", code)))
+        assert await child.wait() == 0
+
+    asyncio.run(story())
+    modes = [path.stat().st_mode & 0o777 for path in (log, tmp_path / "made", tmp_path / "folder")]
+    assert modes == [0o600, 0o600, 0o700]

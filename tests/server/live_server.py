@@ -50,6 +50,10 @@ class LiveServer:
         return self.data / "keys" / "ca.crt"
 
     def start(self) -> None:
+        self.launch()
+        wait_for(lambda: self.run("status", check=False).returncode == 0, START_S)
+
+    def launch(self) -> None:
         with (self.root / "server.out").open("ab") as out:
             self.process = subprocess.Popen(
                 [
@@ -61,7 +65,6 @@ class LiveServer:
                 stdout=out,
                 stderr=out,
             )
-        wait_for(lambda: self.run("status", check=False).returncode == 0, START_S)
 
     def kill(self) -> None:
         assert self.process is not None

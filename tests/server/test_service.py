@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,10 @@ import httpx
 import psutil
 import pytest
 
+from fedaigc.child_process import end_leftovers
 from fedaigc.ledger_check import check_receipt
 from fedaigc.manifest import PolicyManifest
+from fedaigc_server.federation.processes import free_port
 from tests.server.fake_device import FakeDevice, enrol_over_tls
 from tests.server.live_server import LiveServer, live_server, supernode, wait_for
 
@@ -155,6 +158,33 @@ def test_enrolments_and_policies_are_in_the_ledger_once(server: LiveServer) -> N
     assert len(updates) == len(set(updates)) >= 2 * len(versions)
 
 
+def test_a_damaged_flower_database_is_set_aside_and_joined_devices_are_let_in_again(
+    server: LiveServer, tmp_path: Path
+) -> None:
+    before = server.json("status")["policy"]
+    database, log = server.data / "flower" / "superlink.db", server.data / "logs" / "server.log"
+    with joined(server, tmp_path, "one") as one, joined(server, tmp_path, "two") as two:
+        one.policy = two.policy = before
+        flower_process(server, "flower-superlink").suspend()
+        database.with_name("superlink.db-wal").unlink(missing_ok=True)
+        database.write_bytes(b"junk" * 4096)
+        flower_process(server, "flower-superlink").kill()
+        # The registry is told to Flower again; until then SuperNodes are sent away, and daemons restart them.
+        wait_for(lambda: "event=reconciled" in log.read_text().rpartition("superlink_db_damaged")[2], 60)
+    with contextlib.ExitStack() as again:
+        for device in (one, two):
+            socket = tmp_path / f"{device.name}.sock"
+            again.enter_context(device.daemon(socket))
+            key = tmp_path / f"{device.name}.flower.key"
+            again.enter_context(supernode(tmp_path, f"{device.name}-again", server, key, socket))
+        ended = server.json("round", "run", "--min-nodes", "2", "--deadline", "240")
+    assert ended["state"] == "released", ended
+    (aside,) = database.parent.glob("superlink.db.damaged-*Z")
+    assert aside.read_bytes()[:4] == b"junk"
+    assert {path.stat().st_mode & 0o777 for path in database.parent.glob("superlink.db*")} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in log.parent.iterdir()} == {0o600}
+
+
 def test_the_server_stops_in_order_and_leaves_no_process(server: LiveServer) -> None:
     assert server.stop() == 0
     assert not (server.data / "run" / "admin.json").exists()
@@ -162,3 +192,18 @@ def test_the_server_stops_in_order_and_leaves_no_process(server: LiveServer) -> 
     assert gone.returncode == 15
     assert "fedaigc-server start" in gone.stderr
     server.start()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("after_s", [0.4, 1.0, 2.0, 3.5])
+def test_a_stop_while_it_starts_is_obeyed_at_once_and_leaves_no_process(
+    tmp_path: Path, after_s: float, number: int
+) -> None:
+    server = LiveServer(tmp_path, free_port())
+    server.launch()
+    assert server.process is not None
+    time.sleep(after_s)
+    server.process.send_signal(number)
+    assert server.process.wait(20) == 0
+    assert end_leftovers(server.data) == 0
+    assert "Traceback" not in (tmp_path / "server.out").read_text()

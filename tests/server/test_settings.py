@@ -48,3 +48,25 @@ def test_tokens_name_the_first_public_name_else_what_we_bind() -> None:
 def test_the_certificate_names_what_tokens_say() -> None:
     for settings in (ServerSettings(public_names=("dc.example.org",)), ServerSettings(host="192.0.2.7")):
         assert settings.token_host() in settings.names()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "https://dc.example.org", "dc.example.org:8443", "*.example.org", "a b", "-a", "a..b"),
+        *("256.1.1.1", "::", "\u540d.example", "a" * 64, "x." * 127 + "yz", "dc.example.org\n"),
+    ],
+)
+def test_a_public_name_that_no_device_could_reach_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no host name or IP address"):
+        ServerSettings(public_names=(name,))
+
+
+@pytest.mark.parametrize("name", ["dc.example.org", "DC1", "192.0.2.7", "2001:db8::1", "xn--fiqs8s.example"])
+def test_host_names_and_addresses_are_public_names(name: str) -> None:
+    assert ServerSettings(public_names=(name,)).token_host() == name
+
+
+def test_an_ipv6_address_is_bracketed_before_its_port() -> None:
+    assert ServerSettings(public_names=("2001:db8::1",)).token_address(8443) == "[2001:db8::1]:8443"
+    assert ServerSettings(public_names=("dc",)).token_address(8443) == "dc:8443"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ FOLDER = click.Path(path_type=Path)
     "--public-name",
     "public_names",
     multiple=True,
-    help="Name or address by which devices reach us; repeatable.",
+    help="Name or address by which devices reach us; repeatable, kept for later starts.",
 )
 @click.option("--config", type=FOLDER, help="Settings file (TOML); see configs/server.toml.")
 @click.option(
@@ -37,8 +38,9 @@ FOLDER = click.Path(path_type=Path)
 def start(config: Path | None, tap: Path | None, verbose: bool, **flags: Any) -> None:
     """Start the server: CA and keys on first start, then Flower, the admin port and the public TLS port.
 
-    Stop it with Ctrl-C or SIGTERM. After a crash the same command brings everything back, even a running
-    round.
+    Stop it with Ctrl-C or SIGTERM, also while it starts. After a crash the same command brings everything
+    back, even a running round. Another --public-name renews the TLS certificate and keeps the CA; devices
+    that joined by the former name still get in.
 
     \b
     Example:
@@ -49,14 +51,23 @@ def start(config: Path | None, tap: Path | None, verbose: bool, **flags: Any) ->
     Exit codes: 0 stopped as asked, 2 settings, 3 files or another server on the folder, 4 keys,
     10 the stored ledger does not check, 16 a port is taken or Flower does not start.
     """
+    from fedaigc.stop_signals import STOPPED, ended_by_signals
+
+    with ended_by_signals(STOPPED):
+        _run(_settings(config, flags), tap.expanduser().absolute() if tap else None, verbose)
+
+
+def _run(settings: ServerSettings, tap: Path | None, verbose: bool) -> None:
     import asyncio
 
+    from fedaigc.files import PRIVATE_FOLDER
     from fedaigc_server.logs import start_logging
     from fedaigc_server.service import run_service
 
-    settings = _settings(config, flags)
+    # For what libraries open by themselves: log files and their turned ones, SQLite's journals.
+    os.umask(0o777 & ~PRIVATE_FOLDER)
     start_logging(settings.data / "logs", verbose)
-    asyncio.run(run_service(settings, tap.expanduser().absolute() if tap else None, _banner(settings, tap)))
+    asyncio.run(run_service(settings, tap, _banner(settings, tap)))
 
 
 def _settings(config: Path | None, flags: dict[str, Any]) -> ServerSettings:

@@ -14,8 +14,10 @@ from anyio import to_thread
 from fedaigc.child_process import Supervisor, stop_child
 from fedaigc.errors import FedaigcError, ProcessFailed, Unavailable
 from fedaigc_server.certificates import CertificateFiles
+from fedaigc_server.clock import Clock
 from fedaigc_server.federation.superlink import LOOPBACK, FlowerFolders, superexec_spec, superlink_spec
 from fedaigc_server.federation.superlink_api import SuperLinkApi
+from fedaigc_server.federation.superlink_db import SuperLinkDatabase
 from fedaigc_server.identity import superexec_secret
 
 log = logging.getLogger(__name__)
@@ -27,19 +29,30 @@ LOOK_EVERY_S = 0.2
 class FlowerProcesses:
     """SuperLink on a free loopback port and SuperExec beside it; both restarted when they die."""
 
-    def __init__(self, data: Path, certificates: CertificateFiles, on_death: Callable[[], None]) -> None:
+    def __init__(
+        self, data: Path, certificates: CertificateFiles, on_death: Callable[[], None], clock: Clock
+    ) -> None:
         folders = FlowerFolders(data)
         secret = superexec_secret(folders.root)
         self.port = free_port()
         self.url = f"https://{LOOPBACK}:{self.port}"
         self.api = SuperLinkApi(f"{LOOPBACK}:{self.port}", str(certificates.ca))
         self._on_death = on_death
-        self._superlink = Supervisor(superlink_spec(folders, self.port, certificates, secret), self._died)
+        self._superlink = Supervisor(
+            superlink_spec(folders, self.port, certificates, secret), self._superlink_died
+        )
+        self._database = SuperLinkDatabase(folders.database, self._superlink.spec.log, clock)
+        self.emptied = asyncio.Event()
+        """Set when SuperLink lost its database: whoever may connect has to be registered again."""
         self._superexec = Supervisor(superexec_spec(folders, self.port, certificates, secret), self._died)
         self.tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start both; returns when SuperLink answers. Raises ProcessFailed. Call it in the main thread."""
+        """Start both; returns when SuperLink answers. Call it in the main thread.
+
+        Raises ProcessFailed, or StorageError when a damaged database cannot be set aside.
+        """
+        await to_thread.run_sync(self._database.mend_before_start)
         self.tasks = [
             asyncio.create_task(supervisor.run(), name=supervisor.spec.name)
             for supervisor in (self._superlink, self._superexec)
@@ -79,6 +92,11 @@ class FlowerProcesses:
             supervisor.spec.name: {"running": supervisor.running, "restarts": supervisor.restarts}
             for supervisor in (self._superlink, self._superexec)
         }
+
+    def _superlink_died(self, code: int) -> bool:
+        if self._database.mend_after_death():
+            self.emptied.set()
+        return self._died(code)
 
     def _died(self, code: int) -> bool:
         log.warning("event=flower_process_ended code=%d", code)

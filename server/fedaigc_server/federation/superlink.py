@@ -43,6 +43,11 @@ class FlowerFolders:
         """`flower/`, private."""
         return private_folder(self.data / "flower")
 
+    @property
+    def database(self) -> Path:
+        """Where SuperLink keeps its state."""
+        return self.root / "superlink.db"
+
     def environment(self, role: str) -> dict[str, str]:
         """The variables of one role's process; console scripts are found beside our interpreter first."""
         home = private_folder(self.root / "home" / role)
@@ -66,7 +71,7 @@ def superlink_spec(
             *("--ssl-ca-certfile", str(certificates.ca)),
             *("--isolation", "process", "--enable-supernode-auth"),
             *("--superexec-auth-secret-file", str(secret)),
-            *("--database", str(folders.root / "superlink.db")),
+            *("--database", str(folders.database)),
             "--disable-runtime-dependency-installation",
         ),
         owner=folders.data,
