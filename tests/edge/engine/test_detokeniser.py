@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedaigc.errors import ModelError
-from fedaigc_edge.serve.detokeniser import Detokeniser, TokenBytes
+from fedaigc_edge.engine.detokeniser import Detokeniser, TokenBytes
 from tests.tiny_model import SPECIAL, make_tiny_hf_folder
 
 TEXTS = ("the quick brown fox", "你好,世界", "👩‍👩‍👧‍👦 café e\u0301", "\t\n  x\u00a0\u0000", "العربية")
