@@ -18,7 +18,6 @@ from fedaigc.child_process import end_leftovers
 from fedaigc.errors import FedaigcError, IdentityError, Unavailable
 from fedaigc.files import folder_lock, private_folder, write_private
 from fedaigc.identifiers import PolicyVersion
-from fedaigc.made_before import note_made, require_if_made
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.banner import show_banner
 from fedaigc_edge.commands.daemon_call import API_FILE, SOCKET_FILE
@@ -54,8 +53,6 @@ from fedaigc_edge.standing import Standing, StandingRecord, State
 from fedaigc_edge.status import EVIDENCE_FILE, LEARN_FILE, identity_part
 from fedaigc_edge.stopping import StopRequest
 
-LEARNER = "device"
-"""learn.db belongs to the device whatever its node name is: epsilon spent is never forgotten."""
 SOCKET_DRAIN_S = 1.0
 """A round that still trains at a stop is cut: it is asked for again after the next start."""
 
@@ -76,8 +73,6 @@ def run_device(settings: EdgeSettings, on_ready: OnReady = show_banner) -> None:
         enrolment = Enrolment.load(data)
         _require_not_left(data, StandingRecord(data).current)
         begin_logging(data)
-        require_if_made(data / LEARN_FILE, LEARNER, "nobody would know what privacy was spent here")
-        require_if_made(data / EVIDENCE_FILE, enrolment.node, "answers would be numbered twice")
         log.info("starting node=%s version=%s leftovers_ended=%d", enrolment.node, fedaigc.__version__, ended)
         asyncio.run(Device(settings, enrolment, on_ready).run())
     log.info("stopped node=%s", enrolment.node)
@@ -121,8 +116,6 @@ class Device:
         self._outbox = Outbox(data / EVIDENCE_FILE, enrolment.node, enrolment.tenant_key)
         self._feedback = FeedbackStore(data / LEARN_FILE)
         self._account = AccountStore(data / LEARN_FILE)
-        note_made(data / LEARN_FILE, LEARNER)
-        note_made(data / EVIDENCE_FILE, enrolment.node)
         self._rounds = LocalRounds(
             data,
             self._model,

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedaigc.errors import StorageError
 from fedaigc.files import PRIVATE_FILE
+from fedaigc.made_before import MadeBefore
 
 BUSY_MS = 10_000
 Row = sqlite3.Row
@@ -19,25 +20,22 @@ Row = sqlite3.Row
 class Database:
     """One connection behind one lock; every write is a transaction that is on the disk when it returns.
 
-    Safe to call from any thread. Every failure leaves as StorageError.
+    Safe to call from any thread. Every failure leaves as StorageError. With `made` it is checked first that
+    nothing is damaged, and that what was made here before is there.
     """
 
-    def __init__(self, path: Path, *schemas: str) -> None:
+    def __init__(self, path: Path, *schemas: str, made: MadeBefore | None = None) -> None:
         self.path = path
         self._lock = threading.RLock()
+        if made is not None:
+            made.require_file()
         try:
             self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._connection.row_factory = sqlite3.Row
-            path.chmod(PRIVATE_FILE)
-            for pragma in (
-                "journal_mode=WAL",
-                "synchronous=FULL",
-                f"busy_timeout={BUSY_MS}",
-                "foreign_keys=ON",
-            ):
-                self._connection.execute(f"PRAGMA {pragma}")
-            for schema in schemas:
-                self._connection.executescript(schema)
+            try:
+                self._prepare(schemas, made)
+            except BaseException:
+                self._connection.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             raise _storage_error(path, error) from error
 
@@ -76,6 +74,21 @@ class Database:
         """Close the connection; later calls raise StorageError."""
         with self._lock:
             self._connection.close()
+
+    def remember(self, made: MadeBefore, height: int) -> None:
+        """Note beside the file how far it got, now that it can be used. Raises StorageError."""
+        with self._lock:
+            made.remember(self._connection, height)
+
+    def _prepare(self, schemas: Sequence[str], made: MadeBefore | None) -> None:
+        self._connection.row_factory = sqlite3.Row
+        self.path.chmod(PRIVATE_FILE)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", f"busy_timeout={BUSY_MS}", "foreign_keys=ON"):
+            self._connection.execute(f"PRAGMA {pragma}")
+        if made is not None:
+            made.require_content(self._connection)
+        for schema in schemas:
+            self._connection.executescript(schema)
 
 
 def _storage_error(path: Path, error: Exception) -> StorageError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+from fedaigc.errors import StorageError
 from fedaigc.ledger_entry import LedgerEntry
+from fedaigc.made_before import MadeBefore
 from fedaigc_server.database import Database
 
 SCHEMA = """
@@ -33,12 +35,14 @@ class RecordOnce:
     """Append an entry under a key such as `enrolment:n-..`; the same key never makes a second entry.
 
     The intent, with the ledger's size, is stored first. After a crash between the two databases, the entries
-    since that size tell whether the append happened.
+    since that size tell whether the append happened. How many things were recorded is marked beside the
+    server's database (`made`), so that an old copy of it is told from the one that was last in use.
     """
 
-    def __init__(self, database: Database, ledger: AppendOnly) -> None:
+    def __init__(self, database: Database, ledger: AppendOnly, made: MadeBefore | None = None) -> None:
         self._database = database
         self._ledger = ledger
+        self._made = made
         self._lock = threading.Lock()
 
     def record(self, key: str, entry: LedgerEntry) -> int:
@@ -55,12 +59,35 @@ class RecordOnce:
             return self._resume(key, bytes(row["entry"]), int(row["size_before"]))
 
     def finish(self) -> int:
-        """Complete what a crash left half-way; returns how many entries that were."""
+        """Complete what a crash left half-way; returns how many entries that were.
+
+        Raises StorageError when the database, or the ledger, is older than what was recorded.
+        """
         with self._lock:
+            self._require_nothing_forgotten()
             rows = self._database.rows("SELECT * FROM recorded WHERE position IS NULL")
             for row in rows:
                 self._resume(row["key"], bytes(row["entry"]), int(row["size_before"]))
+            if self._made is not None:
+                self._database.remember(self._made, self._count())
             return len(rows)
+
+    def _require_nothing_forgotten(self) -> None:
+        if self._made is not None:
+            self._made.require_height(self._count())
+        row = self._database.row("SELECT max(position) AS last FROM recorded")
+        last = -1 if row is None or row["last"] is None else int(row["last"])
+        if last >= self._ledger.size:
+            raise StorageError(
+                "The ledger is older than the server's database",
+                f"entry {last} was recorded, and it has {self._ledger.size}: an old copy was put back",
+                "put the newest copy of ledger.db back, with its -wal file if there is one",
+            )
+
+    def _count(self) -> int:
+        # Rows are never deleted, so the last one's number is how many there are.
+        row = self._database.row("SELECT max(rowid) AS made FROM recorded")
+        return int(row["made"] or 0) if row else 0
 
     def _resume(self, key: str, data: bytes, before: int) -> int:
         for index in range(before, self._ledger.size):
@@ -74,4 +101,6 @@ class RecordOnce:
     def _note(self, key: str, index: int) -> int:
         with self._database.transaction() as write:
             write.execute("UPDATE recorded SET position = ? WHERE key = ?", (index, key))
+        if self._made is not None:
+            self._made.note(self._count())
         return index

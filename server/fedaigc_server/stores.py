@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedaigc.files import private_folder
-from fedaigc.made_before import note_made, require_if_made
+from fedaigc.made_before import MARKER, MadeBefore
 from fedaigc.signed_note import LogSigner
 from fedaigc_server import record_once, registry, token_store
 from fedaigc_server.blobs import Blobs
@@ -22,6 +22,7 @@ from fedaigc_server.rounds.update_files import UpdateFiles
 from fedaigc_server.token_store import TokenStore
 
 OWNER = "server"
+DATABASE_FILE = "server.db"
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,16 @@ class Stores:
 def open_stores(data: Path, identity: ServerIdentity) -> Stores:
     """Open or make the stores, and finish what a crash left half-way between two of them.
 
-    Raises StorageError for a damaged file, VerificationFailed for a ledger that is not the one we signed.
+    Raises StorageError for a file that is damaged or older than what was done with it, VerificationFailed for
+    a ledger that is not the one we signed.
     """
     signer = LogSigner(log_name(identity), identity.log_key)
-    path = data / "server.db"
-    require_if_made(data / "ledger.db", OWNER, "the log key would sign a second log, which is a fork")
-    require_if_made(path, OWNER, "every device would be unknown and every policy forgotten")
+    path = data / DATABASE_FILE
+    made = _made_before(path)
     ledger = Ledger.open(data / "ledger.db", signer)
-    database = Database(path, registry.SCHEMA, token_store.SCHEMA, round_store.SCHEMA, record_once.SCHEMA)
-    for made in (data / "ledger.db", path):
-        note_made(made, OWNER)
-    record = RecordOnce(database, ledger)
+    schemas = (registry.SCHEMA, token_store.SCHEMA, round_store.SCHEMA, record_once.SCHEMA)
+    database = Database(path, *schemas, made=made)
+    record = RecordOnce(database, ledger, made)
     record.finish()
     blobs = Blobs(private_folder(data / "blobs"))
     return Stores(
@@ -73,6 +73,16 @@ def open_stores(data: Path, identity: ServerIdentity) -> Stores:
         blobs=blobs,
         policies=PolicyVersions(path, blobs, identity.release_key),
         updates=UpdateFiles(private_folder(data / "updates")),
+    )
+
+
+def _made_before(path: Path) -> MadeBefore:
+    return MadeBefore(
+        path,
+        OWNER,
+        "devices, revocations, policies and spent epsilon would be forgotten",
+        "recorded acts",
+        f"if no newer one is left, delete {MARKER}{path.name}, and revoke again whom you had revoked",
     )
 
 

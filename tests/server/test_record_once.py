@@ -3,9 +3,12 @@ from __future__ import annotations
 import pytest
 
 from fedaigc.errors import StorageError
+from fedaigc.high_water import read_mark
 from fedaigc.identifiers import new_node_id
 from fedaigc.ledger_entry import LedgerEntry
+from fedaigc.made_before import MadeBefore
 from fedaigc_server.record_once import RecordOnce
+from fedaigc_server.stores import open_stores
 from tests.server.conftest import NOW, Site
 
 
@@ -71,3 +74,35 @@ def test_a_closed_database_is_an_error_of_ours(site: Site) -> None:
     with pytest.raises(StorageError):
         site.stores.record.record("k", _entry())
     site.stores = site.reopened().stores
+
+
+def test_killed_between_the_record_and_its_mark_the_server_starts_and_the_mark_follows(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(made: MadeBefore, height: int) -> None:
+        raise Crash
+
+    with monkeypatch.context() as dying:
+        dying.setattr(MadeBefore, "note", die)
+        with pytest.raises(Crash):
+            site.stores.record.record("k", _entry("one"))
+    site.stores = site.reopened().stores
+    assert site.stores.ledger.size == 1
+    mark = read_mark(site.data / ".made-server.db")
+    assert mark is not None
+    assert mark.height == 1
+
+
+def test_a_ledger_without_an_entry_that_was_recorded_is_an_old_copy(site: Site) -> None:
+    # Not signed yet, so the ledger itself cannot know.
+    site.stores.close()
+    old = (site.data / "ledger.db").read_bytes()
+    site.stores = open_stores(site.data, site.identity)
+    site.stores.record.record("k", _entry())
+    site.stores.close()
+    newest = (site.data / "ledger.db").read_bytes()
+    (site.data / "ledger.db").write_bytes(old)
+    with pytest.raises(StorageError, match="ledger is older"):
+        open_stores(site.data, site.identity)
+    (site.data / "ledger.db").write_bytes(newest)
+    site.stores = open_stores(site.data, site.identity)

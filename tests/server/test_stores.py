@@ -53,3 +53,29 @@ def test_a_damaged_file_stops_the_start_with_what_to_do(tmp_path: Path, name: st
     (tmp_path / "server" / name).write_bytes(b"\x00" * 8192)
     with pytest.raises(StorageError, match=name):
         open_stores(tmp_path / "server", identity)
+
+
+@pytest.mark.parametrize("name", ["server.db", "ledger.db"])
+@pytest.mark.parametrize("how", ["emptied", "missing", "an old copy"])
+def test_a_file_that_forgot_stops_the_start_and_the_newest_copy_heals_it(
+    site: Site, name: str, how: str
+) -> None:
+    path = site.data / name
+    site.enrolled("one")
+    site.stores.ledger.checkpoint()
+    site.stores.close()
+    old = path.read_bytes()
+    site.stores = open_stores(site.data, site.identity)
+    site.enrolled("two")
+    site.stores.ledger.checkpoint()
+    site.stores.close()
+    newest = path.read_bytes()
+    path.unlink()
+    if how != "missing":
+        path.write_bytes(b"" if how == "emptied" else old)
+    with pytest.raises(StorageError, match=name) as caught:
+        open_stores(site.data, site.identity)
+    assert "newest copy" in caught.value.do_next
+    path.write_bytes(newest)
+    site.stores = open_stores(site.data, site.identity)
+    assert site.stores.ledger.size == 2

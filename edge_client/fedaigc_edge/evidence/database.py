@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fedaigc.errors import StorageError
 from fedaigc.files import PRIVATE_FILE, private_folder
+from fedaigc.made_before import MadeBefore
 
 BUSY_TIMEOUT_MS = 10_000
 SCHEMA_VERSION = 1
@@ -28,9 +29,14 @@ CREATE TABLE probe (filler BLOB NOT NULL);
 """
 
 
-def open_database(path: Path) -> sqlite3.Connection:
-    """A connection in autocommit mode, its tables made; raises StorageError."""
+def open_database(path: Path, made: MadeBefore | None = None) -> sqlite3.Connection:
+    """A connection in autocommit mode, its tables made; raises StorageError.
+
+    With `made` it is checked first that nothing is damaged, and that what was made here before is there.
+    """
     private_folder(path.parent)
+    if made is not None:
+        made.require_file()
     with storage_errors(path):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE))
         connection = sqlite3.connect(
@@ -42,6 +48,8 @@ def open_database(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
+            if made is not None:
+                made.require_content(connection)
             _make_tables(connection, path)
         except BaseException:
             connection.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedaigc.errors import FedaigcError, StorageError
+from fedaigc.made_before import MadeBefore
 from fedaigc_edge.evidence.database import open_database, storage_error
 
 T = TypeVar("T")
@@ -48,11 +49,23 @@ class _Job:
 
 
 class GroupCommit:
-    """The only writer of one database. Raises StorageError when the database cannot be opened."""
+    """The only writer of one database. Raises StorageError when the database cannot be opened.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the database file.
+        made: what is known of it from before.
+        committed: called after each commit, before anyone is told of it; if it raises, nobody is.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        made: MadeBefore | None = None,
+        committed: Callable[[sqlite3.Connection], None] = lambda connection: None,
+    ) -> None:
         self._path = path
-        self._connection = open_database(path)
+        self._committed = committed
+        self._connection = open_database(path, made)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed = False
@@ -107,6 +120,9 @@ class GroupCommit:
             for job in group:
                 job.attempt(self._connection, self._path)
             self._connection.execute("COMMIT")
+            self._committed(self._connection)
+        except FedaigcError as error:
+            failure = error
         except Exception as error:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")

@@ -1,7 +1,8 @@
 """Durable queue of entries for the ledger: sealed before the answer ends, sent at least once, counted once.
 
 Outbox, vault and receipts are one database, so one transaction seals an output: a crash leaves all of it or
-nothing. Sequence numbers come from that transaction, so they have no gap and never repeat.
+nothing. Sequence numbers come from that transaction, so they have no gap and never repeat. The highest one
+that anybody was told of is marked beside the database, so that an old copy put back is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from fedaigc.errors import StorageError
 from fedaigc.fingerprint import new_salt
 from fedaigc.identifiers import NodeId
+from fedaigc.made_before import MadeBefore
 from fedaigc.sealing import SealingPublicKey
 from fedaigc_edge.evidence.database import open_database, storage_errors
 from fedaigc_edge.evidence.group_commit import GroupCommit
@@ -71,7 +73,9 @@ class Outbox:
         self._tenant = tenant
         self._now = now
         self._salt = salt
-        self._writer = GroupCommit(path)
+        self._made = made_before(path, node)
+        self._marked: int | None = None
+        self._writer = GroupCommit(path, self._made, self._mark)
         try:
             self._reader = open_database(path)
             self._read_lock = threading.Lock()
@@ -83,7 +87,8 @@ class Outbox:
     def seal(self, output: Output) -> Future[SealedOutput]:
         """Number and seal one output; the future is done once its evidence is on disk.
 
-        The future holds StorageError when it could not be written, and then nothing was recorded.
+        The future holds StorageError when it could not be written. Then nothing was recorded, unless only the
+        mark could not be: such evidence goes to the ledger though nobody got the answer's end.
         """
         return self._writer.submit(lambda connection: self._seal(connection, output))
 
@@ -152,9 +157,22 @@ class Outbox:
                 f"it belongs to {row[0]}, this device is {self._node}",
                 "move the file away and keep it: its receipts still prove what that node made",
             )
+        self._made.require_height(_last_seq(connection))
+        self._marked = -1
+
+    def _mark(self, connection: sqlite3.Connection) -> None:
+        # A database that is not ours gets no marker of ours.
+        if self._marked is None:
+            return
+        last = _last_seq(connection)
+        if self._marked < 0:
+            self._made.remember(connection, last)
+        elif last > self._marked:
+            self._made.note(last)
+        self._marked = last
 
     def _seal(self, connection: sqlite3.Connection, output: Output) -> SealedOutput:
-        (last,) = connection.execute("SELECT last_seq FROM owner").fetchone()
+        last = _last_seq(connection)
         minute = int(self._now() // 60)
         sealed = seal_output(output, self._node, last + 1, minute, self._salt(), self._tenant)
         month = month_of_minute(minute)
@@ -168,6 +186,22 @@ class Outbox:
         )
         connection.execute("INSERT INTO outbox VALUES (?, ?)", (sealed.seq, sealed.entry))
         return sealed
+
+
+def made_before(path: Path, node: NodeId) -> MadeBefore:
+    """What is known beside evidence.db of how far `node` had got: its height is the last answer's number."""
+    return MadeBefore(
+        path,
+        node,
+        "answers would be numbered twice, and the ledger would refuse them",
+        "answers",
+        "if no newer one is left, begin as a new node: fedaigc-edge leave, then join with a new token",
+    )
+
+
+def _last_seq(connection: sqlite3.Connection) -> int:
+    (last,) = connection.execute("SELECT last_seq FROM owner").fetchone()
+    return int(last)
 
 
 def _probe(connection: sqlite3.Connection) -> None:

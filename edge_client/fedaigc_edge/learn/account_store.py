@@ -12,6 +12,9 @@ One round goes through these durable states:
 | another plan under a known round id | refused |
 
 Paying again is needed: an earlier attempt drew its noise, and nobody can tell what became of its result.
+A reservation or a start is committed, then the mark beside learn.db is raised, and only then may the caller
+go on: a learn.db that shows less than the mark has forgotten that data was read, and is refused.
+
 The unit is one pair on this device, added or removed; pairs are used in every round as long as they are
 kept, and the account composes all rounds as if each pair had been in all of them.
 """
@@ -54,11 +57,20 @@ class Reservation:
 
 
 class AccountStore:
-    """The account in learn.db; safe from any thread. `now` gives Unix seconds."""
+    """The account in learn.db; safe from any thread. `now` gives Unix seconds.
+
+    Raises StorageError when learn.db shows less than was ever reserved here.
+    """
 
     def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self._database = LearnDatabase(path, SCHEMA)
         self._now = now
+        try:
+            self._require_nothing_forgotten()
+            self._raise_mark()
+        except BaseException:
+            self._database.close()
+            raise
 
     def result(self, round_id: RoundId, plan: str) -> bytes | None:
         """The update that this round made here, or None. `plan` is the hash of the plan's bytes.
@@ -75,8 +87,48 @@ class AccountStore:
         """Pay for a round before any feedback is read; on the disk when it returns.
 
         Raises PrivacyBudgetExceeded when there is no room, NotAuthorised for another plan under a known id,
-        TrainingFailed when the round has been tried too often.
+        TrainingFailed when the round has been tried too often, StorageError when it cannot be written.
         """
+        reservation = self._reserved(round_id, plan, mechanisms)
+        # For a known reservation too: a full disk may have kept the mark from being raised for it.
+        self._raise_mark()
+        return reservation
+
+    def start(self, reservation: Reservation) -> None:
+        """Note that this attempt begins to read feedback: from here on a retry pays again.
+
+        Raises TrainingFailed unless the reservation is the round's open one, StorageError when it cannot be
+        written: then nothing may be read.
+        """
+        self._advance(reservation, "reserved", "started", None, None)
+        self._raise_mark()
+
+    def keep_result(self, reservation: Reservation, update: bytes, leaves: bytes) -> None:
+        """Store the signed update and the leaves under its fingerprint root, before it is sent.
+
+        Raises TrainingFailed unless the reservation is the round's started one.
+        """
+        self._advance(reservation, "started", "done", update, leaves)
+
+    def spent(self) -> list[Mechanism]:
+        """Every mechanism that was ever reserved here, in order."""
+        rows = self._database.rows("SELECT mechanisms FROM spends ORDER BY id")
+        return [Mechanism.from_json(item) for row in rows for item in json.loads(row["mechanisms"])]
+
+    def epsilon(self) -> float:
+        """The account's epsilon at DELTA; 0.0 before the first round."""
+        row = self._database.row("SELECT epsilon FROM spends ORDER BY id DESC LIMIT 1")
+        return float(row["epsilon"]) if row else 0.0
+
+    def left(self) -> float:
+        """How much of EPSILON_LIMIT is not spent, never below 0."""
+        return max(0.0, EPSILON_LIMIT - self.epsilon())
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def _reserved(self, round_id: RoundId, plan: str, mechanisms: Sequence[Mechanism]) -> Reservation:
         with self._database.transaction() as write:
             row = write.execute("SELECT * FROM rounds WHERE round = ?", (round_id,)).fetchone()
             attempt = 1
@@ -103,37 +155,21 @@ class AccountStore:
             )
         return Reservation(round_id, attempt, after)
 
-    def start(self, reservation: Reservation) -> None:
-        """Note that this attempt begins to read feedback: from here on a retry pays again.
+    def _height(self) -> int:
+        # Starts count too: a copy made between the two would let a round be trained again without paying.
+        row = self._database.row("SELECT sum(2 * attempt - (state = 'reserved')) AS steps FROM rounds")
+        return int(row["steps"] or 0) if row else 0
 
-        Raises TrainingFailed unless the reservation is the round's open one.
-        """
-        self._advance(reservation, "reserved", "started", None, None)
+    def _raise_mark(self) -> None:
+        self._database.made.note(self._height(), epsilon=self.epsilon())
 
-    def keep_result(self, reservation: Reservation, update: bytes, leaves: bytes) -> None:
-        """Store the signed update and the leaves under its fingerprint root, before it is sent.
-
-        Raises TrainingFailed unless the reservation is the round's started one.
-        """
-        self._advance(reservation, "started", "done", update, leaves)
-
-    def spent(self) -> list[Mechanism]:
-        """Every mechanism that was ever reserved here, in order."""
-        rows = self._database.rows("SELECT mechanisms FROM spends ORDER BY id")
-        return [Mechanism.from_json(item) for row in rows for item in json.loads(row["mechanisms"])]
-
-    def epsilon(self) -> float:
-        """The account's epsilon at DELTA; 0.0 before the first round."""
-        row = self._database.row("SELECT epsilon FROM spends ORDER BY id DESC LIMIT 1")
-        return float(row["epsilon"]) if row else 0.0
-
-    def left(self) -> float:
-        """How much of EPSILON_LIMIT is not spent, never below 0."""
-        return max(0.0, EPSILON_LIMIT - self.epsilon())
-
-    def close(self) -> None:
-        """Let go of the database."""
-        self._database.close()
+    def _require_nothing_forgotten(self) -> None:
+        made = self._database.made
+        made.require_height(self._height())
+        mark = made.reached()
+        spent = float(mark.facts.get("epsilon", 0.0)) if mark is not None else 0.0
+        if self.epsilon() < spent:
+            raise made.older(f"it shows epsilon {self.epsilon():.3f}, and {spent:.3f} were spent")
 
     def _advance(
         self, reservation: Reservation, old: str, new: str, result: bytes | None, leaves: bytes | None

@@ -12,6 +12,10 @@ from typing import Any
 
 from fedaigc.errors import StorageError
 from fedaigc.files import PRIVATE_FILE, private_folder
+from fedaigc.made_before import MadeBefore
+
+LEARNER = "device"
+"""learn.db belongs to the device whatever its node name is: epsilon spent is never forgotten."""
 
 BUSY_MS = 10_000
 PRAGMAS = (
@@ -34,15 +38,18 @@ class LearnDatabase:
     def __init__(self, path: Path, schema: str) -> None:
         self._path = path
         self._lock = threading.RLock()
+        self.made = made_before(path)
         private_folder(path.parent)
+        self.made.require_file()
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE))
             path.chmod(PRIVATE_FILE)
             self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._connection.row_factory = sqlite3.Row
-            for pragma in PRAGMAS:
-                self._connection.execute(f"PRAGMA {pragma}")
-            self._connection.executescript(schema)
+            try:
+                self._prepare(schema)
+            except BaseException:
+                self._connection.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             raise _storage_error(path, error) from None
 
@@ -81,6 +88,25 @@ class LearnDatabase:
         """Close the connection; later calls raise StorageError."""
         with self._lock:
             self._connection.close()
+
+    def _prepare(self, schema: str) -> None:
+        self._connection.row_factory = sqlite3.Row
+        for pragma in PRAGMAS:
+            self._connection.execute(f"PRAGMA {pragma}")
+        self.made.require_content(self._connection)
+        self._connection.executescript(schema)
+        self.made.remember(self._connection)
+
+
+def made_before(path: Path) -> MadeBefore:
+    """What is known beside learn.db of how far the account had got, in reservations and starts."""
+    return MadeBefore(
+        path,
+        LEARNER,
+        "without it nobody knows what privacy was spent here",
+        "reservations and starts",
+        "if no newer one is left, give up feedback and account: fedaigc-edge leave --erase, and join again",
+    )
 
 
 def _storage_error(path: Path, error: Exception) -> StorageError:

@@ -12,6 +12,7 @@ from types import TracebackType
 from fedaigc.errors import LedgerError, RequestInvalid, VerificationFailed
 from fedaigc.ledger_entry import MAX_ENTRY_BYTES
 from fedaigc.ledger_tree import (
+    NodeReader,
     consistency_proof,
     inclusion_proof,
     leaf_hash,
@@ -24,6 +25,7 @@ from fedaigc.signed_note import LogSigner, open_checkpoint
 from fedaigc_server.ledger import rows
 from fedaigc_server.ledger.ledger_file import LedgerFile
 from fedaigc_server.ledger.output_item import OutputItem
+from fedaigc_server.ledger.signed_mark import SignedMark, TreeHead, facts
 
 MAX_BATCH = 10_000
 """Entries that one transaction may append, so that no commit keeps the others waiting for long."""
@@ -45,25 +47,30 @@ class Match:
 class Ledger:
     """All entries, their tree and their signed checkpoints in one file; threads may share it.
 
-    What a method returned is on the disk. Nothing is kept in memory between calls, so a second process on the
-    same file can make it neither forget nor sign twice. Any method raises StorageError when the disk is full,
-    or the file was damaged or changed; then nothing of that call was written.
+    What a method returned is on the disk, and what it signed is marked beside the file before it is returned.
+    Nothing is kept in memory between calls, so a second process can make it neither forget nor sign twice.
+    Any method raises StorageError when the disk is full, or the file was damaged or changed; then nothing of
+    that call was written, or nobody was told of it.
     """
 
-    def __init__(self, file: LedgerFile, signer: LogSigner) -> None:
+    def __init__(self, file: LedgerFile, signer: LogSigner, mark: SignedMark) -> None:
         self._file = file
         self._signer = signer
+        self._mark = mark
 
     @classmethod
     def open(cls, path: Path, signer: LogSigner) -> Ledger:
         """The ledger in the file `path`, made on first use.
 
         Raises VerificationFailed when the stored tree is not the one that `signer` last signed: the file was
-        changed or cut, or belongs to another log. Nothing can then be appended or signed.
+        changed or cut, or belongs to another log; StorageError when it is damaged, or older than what was
+        handed out. Nothing can then be appended or signed.
         """
-        ledger = cls(LedgerFile(path), signer)
+        mark = SignedMark(path)
+        ledger = cls(LedgerFile(path, mark.made), signer, mark)
         try:
-            ledger._check_stored_tree()
+            last = ledger._check_stored_tree()
+            ledger._file.remember(last.size, **facts(last))
         except BaseException:
             ledger.close()
             raise
@@ -133,7 +140,9 @@ class Ledger:
     def checkpoint(self) -> str:
         """The signed checkpoint at the present size: signed once a size, and stored before it is returned."""
         with self._file.writing() as db:
-            return self._checkpoint(db)[1]
+            head, note = self._checkpoint(db)
+        self._mark.note(head)
+        return note
 
     def receipt(self, index: int) -> str:
         """The receipt for entry `index` under the present checkpoint; raises as `receipts`."""
@@ -145,19 +154,19 @@ class Ledger:
         Raises RequestInvalid when there is no such entry, StorageError when the stored one was changed.
         """
         with self._file.writing() as db:
-            size, note = self._checkpoint(db)
+            head, note = self._checkpoint(db)
             read = cache(rows.node_reader(db))
-            top = root(size, read)
             receipts = []
             for index in indices:
                 entry = rows.read_entry(db, index)
-                proof = tuple(inclusion_proof(index, size, read))
+                proof = tuple(inclusion_proof(index, head.size, read))
                 try:
-                    verify_inclusion(leaf_hash(entry), index, size, proof, top)
+                    verify_inclusion(leaf_hash(entry), index, head.size, proof, head.root)
                 except VerificationFailed as error:
                     raise rows.changed(f"entry {index} is not the one that was appended") from error
                 receipts.append(Receipt(index, proof, note, entry).to_text())
-            return receipts
+        self._mark.note(head)
+        return receipts
 
     def entry(self, index: int) -> bytes:
         """The bytes of entry `index`; raises RequestInvalid when there is none."""
@@ -182,42 +191,51 @@ class Ledger:
             found, total = rows.tagged_outputs(db, tags, limit)
         return [Match(*row) for row in found], total
 
-    def _checkpoint(self, db: sqlite3.Connection) -> tuple[int, str]:
+    def _checkpoint(self, db: sqlite3.Connection) -> tuple[TreeHead, str]:
         size = rows.entry_count(db)
+        read = cache(rows.node_reader(db))
+        head = TreeHead(size, root(size, read))
         note = rows.read_checkpoint(db, size)
         if note is None:
-            note = self._sign(db, size)
+            note = self._sign(db, head, read)
             rows.add_checkpoint(db, size, note)
-        return size, note
+        elif open_checkpoint(note, self._signer.vkey()).root != head.root:
+            raise rows.changed(f"the root over {size} entries is not the one that was signed")
+        return head, note
 
-    def _sign(self, db: sqlite3.Connection, size: int) -> str:
+    def _sign(self, db: sqlite3.Connection, head: TreeHead, read: NodeReader) -> str:
         # A log that once signs what does not follow from its last checkpoint is distrusted for ever, so a
         # file that was changed under a running server must be noticed before signing, not after.
-        read = cache(rows.node_reader(db))
-        top, last = root(size, read), rows.last_checkpoint(db)
+        last = rows.last_checkpoint(db)
         if last is not None:
             signed = open_checkpoint(last[1], self._signer.vkey())
             try:
-                proof = consistency_proof(signed.size, size, read)
-                verify_growth(signed.size, size, proof, signed.root, top)
+                proof = consistency_proof(signed.size, head.size, read)
+                verify_growth(signed.size, head.size, proof, signed.root, head.root)
             except VerificationFailed as error:
                 raise rows.changed(
                     f"it does not follow from the {signed.size} entries signed last"
                 ) from error
-        return self._signer.sign_checkpoint(size, top)
+        self._mark.require_growth(head, read)
+        return self._signer.sign_checkpoint(head.size, head.root)
 
-    def _check_stored_tree(self) -> None:
+    def _check_stored_tree(self) -> TreeHead:
+        """What was signed last; of no entries when nothing was."""
         with self._file.reading() as db:
             count, last = rows.entry_count(db), rows.last_checkpoint(db)
             if rows.leaf_count(db) != count:
                 raise _unproven(f"it has {count} entries and {rows.leaf_count(db)} leaves")
+            read = rows.node_reader(db)
             if last is None:
-                return
+                self._mark.require_held(count, read)
+                return TreeHead(0, root(0, read))
             checkpoint = open_checkpoint(last[1], self._signer.vkey())
             if checkpoint.size != last[0] or checkpoint.size > count:
                 raise _unproven(f"{checkpoint.size} entries were signed for, and {count} are there")
-            if root(checkpoint.size, rows.node_reader(db)) != checkpoint.root:
+            if root(checkpoint.size, read) != checkpoint.root:
                 raise _unproven(f"the root over {checkpoint.size} entries is not the one that was signed")
+            self._mark.require_held(count, read)
+            return TreeHead(checkpoint.size, checkpoint.root)
 
 
 def _reused(node: str, seq: int) -> LedgerError:

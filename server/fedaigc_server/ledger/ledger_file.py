@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fedaigc.errors import FolderInUse, StorageError
 from fedaigc.files import PRIVATE_FILE, sync_folder
+from fedaigc.made_before import MadeBefore
 from fedaigc_server.ledger.schema import APPLICATION_ID, PRAGMAS, TABLES, VERSION
 
 
@@ -18,11 +19,15 @@ class LedgerFile:
     """Threads may share it: one transaction at a time holds the lock.
 
     A transaction that ended is on the disk; one that raised never happened. Every failure of the disk or of
-    SQLite leaves as StorageError.
+    SQLite leaves as StorageError. With `made` it is checked first that nothing is damaged, and that what was
+    made here before is there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, made: MadeBefore | None = None) -> None:
         self._path = path
+        self._made = made
+        if made is not None:
+            made.require_file()
         self._lock = threading.RLock()
         with self._explained():
             _make_private(path)
@@ -45,6 +50,12 @@ class LedgerFile:
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
+    def remember(self, height: int, **facts: str) -> None:
+        """Note beside the file how far it got, now that it can be used. Raises StorageError."""
+        if self._made is not None:
+            with self._lock, self._explained():
+                self._made.remember(self._connection, height, **facts)
+
     def close(self) -> None:
         """Let go of the file; nothing acknowledged depends on it."""
         with self._lock:
@@ -53,6 +64,8 @@ class LedgerFile:
     def _prepare(self) -> None:
         for pragma in PRAGMAS:
             self._connection.execute(pragma)
+        if self._made is not None:
+            self._made.require_content(self._connection)
         with self.writing() as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (application,) = connection.execute("PRAGMA application_id").fetchone()

@@ -10,6 +10,8 @@ import pytest
 
 from fedaigc.errors import StorageError
 from fedaigc_edge.evidence.database import SCHEMA_VERSION, open_database
+from fedaigc_edge.evidence.outbox import made_before
+from tests.edge.evidence.small_ledger import NODE
 
 
 def test_commits_are_synced_and_the_file_is_its_owners(tmp_path: Path) -> None:
@@ -66,3 +68,18 @@ def test_an_undelivered_answers_vault_row_cannot_be_deleted(tmp_path: Path) -> N
     with pytest.raises(sqlite3.IntegrityError):
         connection.execute("DELETE FROM vault")
     connection.close()
+
+
+def test_a_damaged_page_is_refused_at_the_start_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    made = made_before(path, NODE)
+    connection = open_database(path, made)
+    for number in range(200):
+        connection.execute("INSERT INTO receipts VALUES (?, 1, ?)", (number, "r" * 900))
+    connection.close()
+    data = bytearray(path.read_bytes())
+    data[-8192:-4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match="is damaged") as caught:
+        open_database(path, made)
+    assert "newest copy" in caught.value.do_next

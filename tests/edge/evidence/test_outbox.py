@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +19,7 @@ from fedaigc.errors import StorageError
 from fedaigc.fingerprint import fingerprint_text
 from fedaigc.identifiers import NodeId
 from fedaigc.ledger_entry import LedgerEntry
-from fedaigc_edge.evidence.outbox import Outbox, OutboxCounts
+from fedaigc_edge.evidence.outbox import Outbox, OutboxCounts, made_before
 from fedaigc_edge.evidence.receipt_check import check_delivered
 from tests.edge.evidence.small_ledger import NODE, TENANT, SmallLedger, output
 
@@ -169,3 +171,104 @@ def test_kill_9_loses_no_acknowledged_output_and_leaves_no_gap(tmp_path: Path) -
         assert known is not None
         assert known.seq == number
     box.close()
+
+
+def _sealed(path: Path, *numbers: int) -> None:
+    box = Outbox(path, NODE, TENANT.public)
+    for number in numbers:
+        box.seal(output(number)).result(5)
+    box.close()
+
+
+def _marked(path: Path) -> int:
+    mark = made_before(path, NODE).reached()
+    assert mark is not None
+    return mark.height
+
+
+def test_an_old_copy_that_was_put_back_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    _sealed(path, 1)
+    shutil.copy(path, tmp_path / "backup")
+    _sealed(path, 2)
+    shutil.copy(tmp_path / "backup", path)
+    with pytest.raises(
+        StorageError, match=r"holds 1 answers, and there were 2; an old copy.*fedaigc-edge leave"
+    ):
+        Outbox(path, NODE, TENANT.public)
+
+
+def test_a_copy_without_its_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    box = Outbox(path, NODE, TENANT.public)
+    box.seal(output(1)).result(5)
+    shutil.copy(path, tmp_path / "without-wal")
+    box.close()
+    shutil.copy(tmp_path / "without-wal", path)
+    with pytest.raises(StorageError, match="-wal file"):
+        Outbox(path, NODE, TENANT.public)
+
+
+def test_an_emptied_or_missing_database_is_not_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    _sealed(path)
+    path.write_bytes(b"")
+    with pytest.raises(StorageError, match="was emptied"):
+        Outbox(path, NODE, TENANT.public)
+    path.unlink()
+    with pytest.raises(StorageError, match="is missing"):
+        Outbox(path, NODE, TENANT.public)
+
+
+def test_killed_between_the_commit_and_its_mark_it_starts_again_and_no_number_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "evidence.db"
+    _sealed(path, 1)
+    with monkeypatch.context() as dying:
+        dying.setattr("fedaigc_edge.evidence.outbox.Outbox._mark", lambda box, connection: None)
+        _sealed(path, 2)
+    assert _marked(path) == 1
+    box = Outbox(path, NODE, TENANT.public)
+    assert _marked(path) == 2
+    assert box.seal(output(3)).result(5).seq == 3
+    box.close()
+
+
+def test_nobody_is_told_of_a_number_that_is_not_marked(
+    outbox: Outbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(made: object, height: int) -> None:
+        raise StorageError("Cannot write the mark", "the disk is full", "free some space")
+
+    with monkeypatch.context() as failing:
+        failing.setattr("fedaigc.made_before.MadeBefore.note", full)
+        with pytest.raises(StorageError, match="disk is full"):
+            outbox.seal(output(1)).result(5)
+    assert outbox.seal(output(2)).result(5).seq == 2
+    assert _marked(tmp_path / "evidence.db") == 2
+
+
+def test_a_group_costs_one_mark(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks: list[int] = []
+    monkeypatch.setattr("fedaigc.made_before.MadeBefore.note", lambda made, height: marks.append(height))
+    release = threading.Event()
+    outbox._writer.submit(lambda connection: release.wait(5))
+    futures = [outbox.seal(output(number)) for number in range(40)]
+    release.set()
+    for future in futures:
+        future.result(5)
+    outbox.probe().result(5)
+    assert len(marks) <= 2
+    assert marks[-1] == 40
+
+
+def test_a_database_of_another_node_gets_no_marker_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    _sealed(path, 1)
+    other = NodeId("n-ffffffffffffffff")
+    with pytest.raises(StorageError, match="another node"):
+        Outbox(path, other, TENANT.public)
+    assert made_before(path, other).reached() is None
+    path.rename(tmp_path / "kept.db")
+    Outbox(path, other, TENANT.public).close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from fedaigc.errors import NotAuthorised, PrivacyBudgetExceeded, StorageError, T
 from fedaigc.identifiers import RoundId
 from fedaigc.privacy_account import EPSILON_LIMIT, Mechanism, epsilon
 from fedaigc_edge.learn.account_store import MAX_ATTEMPTS, AccountStore
+from fedaigc_edge.learn.learn_database import made_before
 from tests.house.source_tree import ROOT
 
 ROUND = RoundId("r-00112233aabbccdd")
@@ -131,3 +133,105 @@ def test_a_damaged_account_stops_training_with_a_clear_text(tmp_path: Path) -> N
     (tmp_path / "learn.db").write_bytes(b"garbage" * 1000)
     with pytest.raises(StorageError, match="damaged"):
         _store(tmp_path)
+
+
+def _marked(folder: Path) -> tuple[int, float]:
+    mark = made_before(folder / "learn.db").reached()
+    assert mark is not None
+    return mark.height, mark.facts.get("epsilon", 0.0)
+
+
+def _copy(folder: Path) -> Path:
+    """A backup as an owner makes it, of a device that does not run."""
+    return Path(shutil.copy(folder / "learn.db", folder / "backup"))
+
+
+def test_an_old_copy_that_was_put_back_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.reserve(_round(1), PLAN, COST)
+    store.close()
+    backup = _copy(tmp_path)
+    store = _store(tmp_path)
+    store.reserve(_round(2), PLAN, COST)
+    store.close()
+    shutil.copy(backup, tmp_path / "learn.db")
+    with pytest.raises(StorageError, match=r"an old copy was put back.*fedaigc-edge leave --erase"):
+        _store(tmp_path)
+
+
+def test_a_copy_from_before_the_start_of_a_round_would_train_it_free_of_charge_and_is_refused(
+    tmp_path: Path,
+) -> None:
+    store = _store(tmp_path)
+    reservation = store.reserve(ROUND, PLAN, COST)
+    store.close()
+    backup = _copy(tmp_path)
+    store = _store(tmp_path)
+    store.start(reservation)
+    store.close()
+    shutil.copy(backup, tmp_path / "learn.db")
+    with pytest.raises(StorageError, match="old copy"):
+        _store(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["emptied", "missing", "without its journal", "of another history"])
+def test_an_account_that_forgot_is_never_begun_anew(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "learn.db"
+    store = _store(tmp_path)
+    if how == "of another history":
+        store.reserve(ROUND, PLAN, COST[:1])
+        store.close()
+        path.rename(tmp_path / "other")
+        (tmp_path / ".made-learn.db").unlink()
+        store = _store(tmp_path)
+    store.reserve(ROUND, PLAN, COST)
+    main = path.read_bytes()
+    store.close()
+    if how == "emptied":
+        path.write_bytes(b"")
+    elif how == "missing":
+        path.unlink()
+    elif how == "without its journal":
+        path.write_bytes(main)
+    else:
+        (tmp_path / "other").rename(path)
+    with pytest.raises(StorageError, match="privacy was spent"):
+        _store(tmp_path)
+
+
+@pytest.mark.parametrize("act", ["reserve", "start"])
+def test_killed_between_the_commit_and_its_mark_the_device_starts_and_what_was_spent_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    store = _store(tmp_path)
+    reservation = store.reserve(ROUND, PLAN, COST) if act == "start" else None
+    before = _marked(tmp_path)
+
+    def die(store: AccountStore) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(AccountStore, "_raise_mark", die)
+        with pytest.raises(KeyboardInterrupt):
+            store.start(reservation) if reservation else store.reserve(ROUND, PLAN, COST)
+    store.close()
+    assert _marked(tmp_path) == before
+    again = _store(tmp_path)
+    assert again.epsilon() == epsilon(COST)
+    assert _marked(tmp_path) == (1 if act == "reserve" else 2, epsilon(COST))
+
+
+def test_no_reservation_is_given_out_while_its_mark_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(made: object, height: int, **facts: float) -> None:
+        raise StorageError("Cannot write the mark", "the disk is full", "free some space")
+
+    store = _store(tmp_path)
+    with monkeypatch.context() as failing:
+        failing.setattr("fedaigc.made_before.MadeBefore.note", full)
+        for _ in range(2):
+            with pytest.raises(StorageError, match="disk is full"):
+                store.reserve(ROUND, PLAN, COST)
+    assert store.reserve(ROUND, PLAN, COST).attempt == 1
+    assert _marked(tmp_path) == (1, epsilon(COST))

@@ -57,3 +57,26 @@ def test_a_wrong_statement_and_a_closed_database_are_storage_errors(tmp_path: Pa
     database.close()
     with pytest.raises(StorageError):
         database.rows("SELECT * FROM t")
+
+
+def test_a_database_that_was_emptied_is_refused_before_tables_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "learn.db"
+    LearnDatabase(path, SCHEMA).close()
+    path.write_bytes(b"")
+    with pytest.raises(StorageError, match="was emptied"):
+        LearnDatabase(path, SCHEMA)
+    assert path.read_bytes() == b""
+
+
+def test_a_damaged_page_is_refused_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "learn.db"
+    schema = "CREATE TABLE IF NOT EXISTS t (x INTEGER PRIMARY KEY, y TEXT) STRICT;"
+    database = LearnDatabase(path, schema)
+    with database.transaction() as write:
+        write.executemany("INSERT INTO t VALUES (?, ?)", [(number, "y" * 900) for number in range(200)])
+    database.close()
+    data = bytearray(path.read_bytes())
+    data[-8192:-4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match="damaged"):
+        LearnDatabase(path, schema)

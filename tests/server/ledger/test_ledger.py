@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,6 +15,7 @@ from fedaigc.ledger_tree import EMPTY_ROOT, verify_growth
 from fedaigc.signed_note import LogSigner, open_checkpoint
 from fedaigc.signing import SigningKey
 from fedaigc_server.ledger.ledger import MAX_BATCH, Ledger
+from fedaigc_server.ledger.signed_mark import SignedMark, TreeHead
 from tests.server.ledger.outputs import NODE, OTHER_NODE, item, output_entry, plain_entries, tag_of
 
 
@@ -165,7 +167,8 @@ def test_a_stored_tree_that_was_changed_after_signing_is_not_opened(path: Path, 
         "UPDATE checkpoint SET size = 6",
         "UPDATE checkpoint SET note = replace(note, '7', '6')",
     ):
-        path.unlink(missing_ok=True)
+        for file in path.parent.iterdir():
+            file.unlink()
         with Ledger.open(path, signer) as ledger:
             ledger.append(plain_entries(7))
             ledger.checkpoint()
@@ -277,3 +280,76 @@ def test_a_closed_ledger_says_so_in_our_own_errors(ledger: Ledger) -> None:
     ledger.close()
     with pytest.raises(StorageError):
         ledger.append(plain_entries(1))
+
+
+def test_an_old_copy_that_was_put_back_is_refused_before_it_signs_a_second_log(
+    path: Path, signer: LogSigner
+) -> None:
+    for step in range(2):
+        with Ledger.open(path, signer) as ledger:
+            ledger.append(plain_entries(4, 4 * step))
+            ledger.receipts([0])
+        if not step:
+            shutil.copy(path, path.with_name("backup"))
+    shutil.copy(path.with_name("backup"), path)
+    with pytest.raises(StorageError, match=r"holds 4 entries, and there were 8; an old copy.*another server"):
+        Ledger.open(path, signer)
+
+
+@pytest.mark.parametrize("how", ["emptied", "missing", "without its journal"])
+def test_a_ledger_that_was_emptied_is_not_begun_anew(path: Path, signer: LogSigner, how: str) -> None:
+    ledger = Ledger.open(path, signer)
+    ledger.append(plain_entries(4))
+    ledger.checkpoint()
+    main = path.read_bytes()
+    ledger.close()
+    path.unlink()
+    if how != "missing":
+        path.write_bytes(b"" if how == "emptied" else main)
+    with pytest.raises(StorageError, match="second log"):
+        Ledger.open(path, signer)
+
+
+def test_another_log_of_the_same_length_under_the_same_key_is_refused(path: Path, signer: LogSigner) -> None:
+    with Ledger.open(path, signer) as ledger:
+        ledger.append(plain_entries(4))
+        ledger.checkpoint()
+    with Ledger.open(path.with_name("other.db"), signer) as other:
+        other.append(plain_entries(9, 100))
+        other.checkpoint()
+    shutil.copy(path.with_name("other.db"), path)
+    with pytest.raises(StorageError, match="first 4 entries are not the ones"):
+        Ledger.open(path, signer)
+
+
+def test_killed_between_the_commit_and_its_mark_nothing_left_and_the_ledger_opens(
+    path: Path, signer: LogSigner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(mark: SignedMark, head: TreeHead) -> None:
+        raise KeyboardInterrupt
+
+    with Ledger.open(path, signer) as ledger:
+        ledger.append(plain_entries(3))
+        with monkeypatch.context() as dying:
+            dying.setattr(SignedMark, "note", die)
+            with pytest.raises(KeyboardInterrupt):
+                ledger.receipts([0])
+    before = SignedMark(path).head()
+    with Ledger.open(path, signer) as ledger:
+        marked = SignedMark(path).head()
+        assert before is not None
+        assert marked is not None
+        assert (before.size, marked.size) == (0, 3)
+        assert open_checkpoint(ledger.checkpoint(), ledger.vkey).root == marked.root
+
+
+def test_a_copy_that_is_put_under_a_running_server_is_not_signed_for(
+    ledger: Ledger, path: Path, signer: LogSigner
+) -> None:
+    ledger.append(plain_entries(7))
+    ledger.checkpoint()
+    change(path, "DELETE FROM checkpoint")
+    change(path, "DELETE FROM tree_node WHERE idx > 0 OR level > 0")
+    change(path, "DELETE FROM entry WHERE idx > 0")
+    with pytest.raises(StorageError, match="there were 7"):
+        ledger.checkpoint()
