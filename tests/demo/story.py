@@ -18,10 +18,14 @@ from fedaigc.adapter import Adapter
 from fedaigc.ledger_check import check_receipt
 from tests.daemons import Daemon, StoryFailed, command, wait_for
 from tests.demo.plaintext_search import leaked_bytes
+from tests.demo.round_progress import watch_round
 from tests.fleet import MODEL, Edge, Server, stop_all
 
 FEEDBACK = Path(__file__).with_name("feedback.jsonl")
 MAX_TOKENS = 40
+AVERAGING_S = 120
+"""How long after its deadline a round may still average and release."""
+
 AFTERWARDS = 4
 """Questions each device answers again under the new policy."""
 
@@ -158,12 +162,13 @@ class Story:
         return answer
 
     def a_round_runs(self) -> None:
-        """A private round over Flower, with the operator waiting for it."""
+        """A private round over Flower, and what the devices do meanwhile."""
         self.step("The operator runs a round: the devices train under differential privacy")
         deadline = 600
-        ended = self.server.command(
-            "round", "run", "--min-nodes", len(self.edges), "--deadline", deadline, "--wait"
+        begun = self.server.command(
+            "round", "run", "--min-nodes", len(self.edges), "--deadline", deadline, "--no-wait"
         )
+        ended = watch_round(self.console, self.server, self.edges, begun["round"], deadline + AVERAGING_S)
         if ended["state"] != "released":
             raise StoryFailed(f"round {ended['round']} ended {ended['state']}: {ended.get('reason')}")
         self.console.print(f"  round {ended['round']} released policy {ended['policy']}")
