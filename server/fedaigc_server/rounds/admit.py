@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fedaigc.errors import UpdateRefused, VerificationFailed
 from fedaigc.identifiers import NodeId
-from fedaigc.privacy_account import DELTA, EPSILON_LIMIT, least_epsilon
+from fedaigc.privacy_account import DELTA, EPSILON_LIMIT, Mechanism, least_epsilon
 from fedaigc.round_plan import MAX_DEVICE_PAIRS, RoundPlan
 from fedaigc.signing import PublicKey
 from fedaigc.update import NodeUpdate
@@ -19,13 +21,20 @@ EPSILON_TOLERANCE = 1e-6
 
 
 def admit(
-    data: bytes, plan: RoundPlan, node_key: PublicKey, node: NodeId, spent_before: float = 0.0
+    data: bytes,
+    plan: RoundPlan,
+    node_key: PublicKey,
+    node: NodeId,
+    spent_before: float = 0.0,
+    admitted_before: Sequence[Mechanism] = (),
 ) -> NodeUpdate:
     """The update in `data`, if it may be counted in the round of `plan`; otherwise UpdateRefused, saying why.
 
     Args:
         node_key, node: whose update it must be, from the registry.
         spent_before: the largest epsilon that this node ever reported; an account never goes back.
+        admitted_before: the mechanisms of all its updates that were ever admitted: what they cost together no
+            account can be below, whatever the device has forgotten.
     """
     numbers = plan.shape.trained_parameters + plan.head_dim
     if len(data) > 4 * numbers + HEADER_ALLOWANCE:
@@ -35,7 +44,7 @@ def admit(
     except VerificationFailed as error:
         raise _refused(f"{error.what}: {error.why}", error.do_next) from None
     _check_belongs(update, plan, node)
-    _check_spend(update, plan, spent_before)
+    _check_spend(update, plan, spent_before, admitted_before)
     _check_arrays(update, plan)
     return update
 
@@ -52,16 +61,20 @@ def _check_belongs(update: NodeUpdate, plan: RoundPlan, node: NodeId) -> None:
             raise _refused(f"its {name} is not the plan's", "train from the plan that was sent")
 
 
-def _check_spend(update: NodeUpdate, plan: RoundPlan, spent_before: float) -> None:
+def _check_spend(
+    update: NodeUpdate, plan: RoundPlan, spent_before: float, admitted_before: Sequence[Mechanism]
+) -> None:
     if update.mechanisms != plan.mechanisms or update.delta != DELTA:
         raise _refused("it did not run the mechanisms of the plan", "train with the plan's noise and steps")
     if update.epsilon_spent > EPSILON_LIMIT:
         raise _refused(
             f"its privacy account passed epsilon {EPSILON_LIMIT:g}", "this node must stop training"
         )
-    if update.epsilon_spent < max(spent_before, least_epsilon(update.mechanisms)) - EPSILON_TOLERANCE:
+    least = max(spent_before, least_epsilon([*admitted_before, *update.mechanisms]))
+    if update.epsilon_spent < least - EPSILON_TOLERANCE:
         raise _refused(
-            "its privacy account is lower than it can be", "the node lost its account: enrol it as a new node"
+            f"its privacy account is lower than it can be: {update.epsilon_spent:.3f}, at least {least:.3f}",
+            "the node lost its account: on it, run fedaigc-edge leave --erase and join with a new token",
         )
 
 

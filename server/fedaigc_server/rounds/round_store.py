@@ -140,6 +140,15 @@ class RoundStore:
         )
         return float(row["spent"] or 0.0) if row else 0.0
 
+    def admitted_plans(self, node: NodeId) -> list[bytes]:
+        """The signed plan of every round, however it ended, in which an update of this node was accepted."""
+        rows = self._database.rows(
+            "SELECT plan FROM rounds JOIN round_updates ON round = id"
+            " WHERE node = ? AND verdict = 'accepted' AND plan IS NOT NULL",
+            (node,),
+        )
+        return [bytes(row["plan"]) for row in rows]
+
     def keep_update(self, round_id: RoundId, update: RoundUpdate, now: int) -> None:
         """Store a node's verdict; a later one may replace a decline, never an accepted or refused update."""
         with self._database.transaction() as write:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from fedaigc.canonical import Json, parse_record
 from fedaigc.errors import FedaigcError, NotAuthorised, RoundFailed, StorageError, UpdateRefused
 from fedaigc.identifiers import NodeId, RoundId, new_round_id
+from fedaigc.privacy_account import Mechanism
 from fedaigc.round_plan import RoundPlan
 from fedaigc.signing import SigningKey, b64, unb64
 from fedaigc.update import NodeUpdate
@@ -208,7 +209,8 @@ class RunRound:
         digest = NodeUpdate.digest(data)
         plan = RoundPlan.open(found.plan or b"", self.release_key.public)
         try:
-            update = admit(data, plan, node.signing_key, node.id, self.store.spent(node.id))
+            spent = self.store.spent(node.id)
+            update = admit(data, plan, node.signing_key, node.id, spent, self._admitted(node.id))
         except UpdateRefused as refusal:
             verdict = RoundUpdate(node.id, REFUSED, str(refusal), digest, None)
             self.record.refused(found.id, node.id, plan.parent, digest, str(refusal))
@@ -220,6 +222,10 @@ class RunRound:
         self.store.keep_update(found.id, verdict, self.clock.seconds())
         log.info("event=update_judged round=%s node=%s verdict=%s", found.id, node.id, verdict.verdict)
         return verdict
+
+    def _admitted(self, node: NodeId) -> list[Mechanism]:
+        plans = [RoundPlan.open(plan, self.release_key.public) for plan in self.store.admitted_plans(node)]
+        return [mechanism for plan in plans for mechanism in plan.mechanisms]
 
     def _aggregate(self, found: Round) -> None:
         judged = self.store.updates(found.id)

@@ -11,7 +11,7 @@ import pytest
 from fedaigc.adapter import Adapter, AdapterShape
 from fedaigc.errors import UpdateRefused
 from fedaigc.identifiers import NodeId, PolicyVersion, new_round_id
-from fedaigc.privacy_account import Mechanism, least_epsilon
+from fedaigc.privacy_account import Mechanism, epsilon, least_epsilon
 from fedaigc.signing import SigningKey
 from fedaigc.update import NodeUpdate
 from fedaigc_server.rounds.admit import admit
@@ -80,6 +80,18 @@ def test_an_account_that_went_back_is_refused() -> None:
     assert admit(GOOD.signed(KEY), PLAN, KEY.public, NODE, spent_before=spent).epsilon_spent == spent
     assert "lower than it can be" in _refusal(GOOD, spent_before=spent + 0.01)
     assert spent > least_epsilon(PLAN.mechanisms)
+
+
+def test_an_account_below_what_all_admitted_updates_cost_together_is_refused() -> None:
+    earlier = PLAN.mechanisms * 3
+    whole = epsilon([*earlier, *PLAN.mechanisms])
+    honest = replace(GOOD, epsilon_spent=whole)
+    # A forgetful device reports this round's cost only, a cunning one just the largest that it ever reported.
+    for claimed in (GOOD.epsilon_spent, epsilon(earlier)):
+        forgot = replace(GOOD, epsilon_spent=claimed).signed(KEY)
+        with pytest.raises(UpdateRefused, match=r"lower than it can be.*leave --erase"):
+            admit(forgot, PLAN, KEY.public, NODE, epsilon(earlier), earlier)
+    assert admit(honest.signed(KEY), PLAN, KEY.public, NODE, epsilon(earlier), earlier).epsilon_spent == whole
 
 
 def test_another_key_a_changed_byte_and_a_bloated_message_are_refused() -> None:

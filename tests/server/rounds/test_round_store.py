@@ -51,6 +51,17 @@ def test_what_a_node_spent_is_remembered_over_rounds(site: Site) -> None:
     assert site.stores.rounds.spent(NODE) == 0.25
 
 
+@pytest.mark.parametrize(("verdict", "plans"), [(ACCEPTED, [b"plan"]), (REFUSED, []), (DECLINED, [])])
+def test_the_plans_that_a_node_was_admitted_under_stay_known_however_the_round_ended(
+    site: Site, verdict: str, plans: list[bytes]
+) -> None:
+    site.stores.rounds.keep_plan(ROUND, b"plan", [NODE])
+    site.stores.rounds.keep_update(ROUND, _verdict(verdict), NOW)
+    site.stores.rounds.change(ROUND, state="failed", reason="too few")
+    assert site.stores.rounds.admitted_plans(NODE) == plans
+    assert site.stores.rounds.admitted_plans(NodeId("n-1111111111111111")) == []
+
+
 def test_the_json_form_has_no_bytes_and_no_flower_id(site: Site) -> None:
     site.stores.rounds.keep_plan(ROUND, b"plan", [NODE])
     shown = round_json(site.stores.rounds.round(ROUND), site.stores.rounds.updates(ROUND))

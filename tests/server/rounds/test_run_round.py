@@ -167,6 +167,23 @@ def test_an_account_that_shrank_is_refused(learning: Learning) -> None:
     assert "account" in answer["reason"]
 
 
+def test_a_device_that_forgot_its_account_is_found_out_in_the_next_round(learning: Learning) -> None:
+    round_id, plan = learning.begin()
+    for device in learning.devices:
+        assert learning.send(round_id, device, device.update(plan))
+    learning.rounds.close(round_id)
+    for device in learning.devices:
+        device.policy = 1
+    second, plan = learning.begin()
+    device = learning.devices[0]
+    opened = RoundPlan.open(plan, device.release_public)
+    spent = learning.site.stores.rounds.spent(device.node)
+    forgot = device.update_for(opened, epsilon_spent=spent).signed(device.signing)
+    answer = learning.rounds.update(second, 1, learning.flower_id(device), forgot)
+    assert not answer["accepted"]
+    assert "lower than it can be" in answer["reason"]
+
+
 def test_only_invited_nodes_in_good_standing_are_heard(learning: Learning) -> None:
     round_id, plan = learning.begin()
     late = learning.site.enrolled("late")
