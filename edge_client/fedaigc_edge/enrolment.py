@@ -80,7 +80,8 @@ class Enrolment:
             raise IdentityError(
                 f"{path} is damaged",
                 error.why or error.what if isinstance(error, VerificationFailed) else type(error).__name__,
-                "restore it from a backup, or run: fedaigc-edge leave --erase, and join again",
+                "restore it from a backup, or ask the operator for a new token and run: "
+                f"fedaigc-edge join --data {path.parent} --token TOKEN; the device stays the same node",
             ) from error
 
     @classmethod
@@ -111,3 +112,18 @@ class Enrolment:
 def is_enrolled(data: Path) -> bool:
     """Whether a join has finished in this data folder."""
     return (data / ENROLMENT_FILE).exists()
+
+
+def is_damaged(data: Path) -> bool:
+    """Whether a join has finished here and its file makes no sense now.
+
+    Raises IdentityError when the file cannot be judged, being readable by others.
+    """
+    if not is_enrolled(data):
+        return False
+    read_private(data / ENROLMENT_FILE)
+    try:
+        Enrolment.load(data)
+    except IdentityError:
+        return True
+    return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from fedaigc.errors import StorageError
 from fedaigc.files import private_folder, sync_folder
-from fedaigc_edge.enrolment import CA_FILE, ENROLMENT_FILE, Enrolment
+from fedaigc_edge.enrolment import CA_FILE, ENROLMENT_FILE, Enrolment, is_damaged
 from fedaigc_edge.federation.tag_keys import TAG_KEYS_FILE
 from fedaigc_edge.standing import STANDING_FILE
 
@@ -24,7 +25,7 @@ def set_aside(data: Path) -> Path:
 
     Call it while holding the folder's lock. Going on after a crash is safe. Raises StorageError.
     """
-    target = private_folder(data / FORMER_FOLDER / Enrolment.load(data).node)
+    target = private_folder(data / FORMER_FOLDER / _name_of(data))
     try:
         for pattern in _MOVED:
             for path in sorted(data.glob(pattern)):
@@ -38,3 +39,16 @@ def set_aside(data: Path) -> Path:
             "check the folder's disk",
         ) from error
     return target
+
+
+def former_nodes(data: Path) -> list[Path]:
+    """The folders of the nodes that were set aside here, sorted."""
+    folder = data / FORMER_FOLDER
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def _name_of(data: Path) -> str:
+    if not is_damaged(data):
+        return Enrolment.load(data).node
+    # The same after a crash, when half of the rest has moved already.
+    return f"damaged-{hashlib.sha256((data / ENROLMENT_FILE).read_bytes()).hexdigest()[:12]}"

@@ -22,8 +22,13 @@ from fedaigc.errors import (
 from fedaigc.files import write_atomic
 from fedaigc.join_token import JoinToken
 from fedaigc.signing import b64
-from fedaigc_edge.enrolment import CA_FILE, Enrolment, is_enrolled
-from fedaigc_edge.federation.first_contact import fetch_ca, send_enrolment
+from fedaigc_edge.enrolment import CA_FILE, Enrolment, is_damaged, is_enrolled
+from fedaigc_edge.federation.first_contact import (
+    ca_fingerprint,
+    fetch_ca,
+    require_same_server,
+    send_enrolment,
+)
 from fedaigc_edge.federation.tag_keys import TagKeys
 from fedaigc_edge.former_node import set_aside
 from fedaigc_edge.identity import Identity
@@ -37,19 +42,14 @@ def join_once(data: Path, address: str, token: JoinToken, name: str) -> tuple[En
     """Enrol, or go on with an enrolment that the same token made; returns it and whether it is fresh.
 
     Call it while holding the folder's lock. A new token in the folder of a node that left or was revoked
-    makes a new node and sets the old one aside. Raises IdentityError when the folder's node is still active.
+    makes a new node and sets the old one aside; where the enrolment or the CA is damaged it makes the server
+    say again who this node is. Raises IdentityError when the folder's node is sound, active and stays where
+    it is.
     """
     if is_enrolled(data):
-        enrolment = Enrolment.load(data)
-        if enrolment.token_id == token.token_id:
-            return _going_on(data, enrolment, address), False
-        if StandingRecord(data).current.state is State.ACTIVE:
-            raise IdentityError(
-                f"The device in {data} has already joined {enrolment.address} as {enrolment.node}",
-                "another token was used then; one folder is one device",
-                "start it: fedaigc-edge run; or end it first: fedaigc-edge leave; or give another --data",
-            )
-        set_aside(data)
+        enrolment = _present(data, address, token)
+        if enrolment is not None:
+            return enrolment, False
     identity = Identity.load_or_create(data / "keys")
     enrolment = enrol(data, address, token, identity, name)
     # Left from a former node when a crash came between.
@@ -57,13 +57,62 @@ def join_once(data: Path, address: str, token: JoinToken, name: str) -> tuple[En
     return enrolment, True
 
 
-def _going_on(data: Path, enrolment: Enrolment, address: str) -> Enrolment:
+def _present(data: Path, address: str, token: JoinToken) -> Enrolment | None:
+    """The folder's node if it goes on as it is; None when the token has to be used."""
+    active = StandingRecord(data).current.state is State.ACTIVE
+    if is_damaged(data):
+        if not active:
+            set_aside(data)
+        # With the keys that are here the server knows its node again, and no evidence changes hands.
+        return None
+    enrolment = Enrolment.load(data)
+    if enrolment.token_id == token.token_id:
+        return _going_on(data, enrolment, address, token)
+    if not active:
+        set_aside(data)
+        return None
+    trusted = ca_fingerprint(data / CA_FILE)
+    if not trusted and address == enrolment.address:
+        return None
+    if trusted == token.ca_sha256 and address != enrolment.address:
+        return _moved(data, enrolment, address)
+    raise _already_joined(data, enrolment, trusted, token)
+
+
+def _already_joined(data: Path, enrolment: Enrolment, trusted: str, token: JoinToken) -> IdentityError:
+    what = f"The device in {data} has already joined {enrolment.address} as {enrolment.node}"
+    if not trusted:
+        return IdentityError(
+            what,
+            f"its {CA_FILE} is damaged, so that no other address can be checked",
+            f"join at its own first: fedaigc-edge join https://{enrolment.address} --data {data}"
+            " --token TOKEN",
+        )
+    return IdentityError(
+        what,
+        "another token was used then; one folder is one device"
+        + ("" if trusted == token.ca_sha256 else ", and this token is not of its server"),
+        f"start it: fedaigc-edge run --data {data}; if its server has a new address, join again with that URL"
+        f" and any token of that server; or end it first: fedaigc-edge leave --data {data}; or give another"
+        " --data",
+    )
+
+
+def _going_on(data: Path, enrolment: Enrolment, address: str, token: JoinToken) -> Enrolment:
+    if ca_fingerprint(data / CA_FILE) != token.ca_sha256.lower():
+        write_atomic(data / CA_FILE, fetch_ca(address, token.ca_sha256))
     if enrolment.address != address:
-        # The pinned CA still has to vouch for the new address.
-        enrolment = replace(enrolment, address=address)
-        enrolment.save(data)
+        enrolment = _moved(data, enrolment, address)
     StandingRecord(data).returned()
     return enrolment
+
+
+def _moved(data: Path, enrolment: Enrolment, address: str) -> Enrolment:
+    # The pinned CA has to vouch for the new address before the device depends on it.
+    require_same_server(address, data / CA_FILE)
+    moved = replace(enrolment, address=address)
+    moved.save(data)
+    return moved
 
 
 def server_address(url: str | None, token: JoinToken) -> str:

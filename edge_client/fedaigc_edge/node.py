@@ -38,6 +38,7 @@ from fedaigc_edge.local_socket import DaemonActs, socket_app
 from fedaigc_edge.log_lines import begin_logging
 from fedaigc_edge.loops import Loops
 from fedaigc_edge.model.store import open_model
+from fedaigc_edge.owed_delivery import deliver_former
 from fedaigc_edge.policy.hot_swap import ActivePolicy
 from fedaigc_edge.policy.receive import PolicyReceiver
 from fedaigc_edge.serve.generation_slots import GenerationSlots
@@ -50,7 +51,7 @@ from fedaigc_edge.serve.served_model import ServedModel
 from fedaigc_edge.serve.serving_metrics import ServingMetrics
 from fedaigc_edge.settings import EdgeSettings
 from fedaigc_edge.standing import Standing, StandingRecord, State
-from fedaigc_edge.status import EVIDENCE_FILE, LEARN_FILE, identity_part
+from fedaigc_edge.status import EVIDENCE_FILE, LEARN_FILE, identity_part, undelivered_former
 from fedaigc_edge.stopping import StopRequest
 
 SOCKET_DRAIN_S = 1.0
@@ -74,8 +75,15 @@ def run_device(settings: EdgeSettings, on_ready: OnReady = show_banner) -> None:
         _require_not_left(data, StandingRecord(data).current)
         begin_logging(data)
         log.info("starting node=%s version=%s leftovers_ended=%d", enrolment.node, fedaigc.__version__, ended)
-        asyncio.run(Device(settings, enrolment, on_ready).run())
+        asyncio.run(_live(settings, enrolment, on_ready))
     log.info("stopped node=%s", enrolment.node)
+
+
+async def _live(settings: EdgeSettings, enrolment: Enrolment, on_ready: OnReady) -> None:
+    # The signals first: opening the model and the databases takes seconds, and is not to be cut in between.
+    stop = StopRequest()
+    stop.listen()
+    await Device(settings, enrolment, on_ready, stop).run()
 
 
 def _require_not_left(data: Path, standing: Standing) -> None:
@@ -94,7 +102,11 @@ class Device:
     """
 
     def __init__(
-        self, settings: EdgeSettings, enrolment: Enrolment, on_ready: OnReady = show_banner
+        self,
+        settings: EdgeSettings,
+        enrolment: Enrolment,
+        on_ready: OnReady = show_banner,
+        stop: StopRequest | None = None,
     ) -> None:
         data = settings.data
         self._on_ready = on_ready
@@ -142,7 +154,8 @@ class Device:
         self._slots: GenerationSlots | None = None
         self._loops = Loops()
         self._api: Listening | None = None
-        self._stop = StopRequest(self._hurry)
+        self._stop = stop or StopRequest()
+        self._stop.hurry_with(self._hurry)
 
     async def run(self) -> None:
         """Start every part, serve until asked to stop, stop them in the other order.
@@ -160,6 +173,7 @@ class Device:
             self._standing.on_change(self._standing_changed)
             self._obey(self._standing.current)
             self._loops.begin("delivery", self._delivery.run)
+            self._loops.begin("former", partial(deliver_former, self._settings.data))
             self._loops.begin("heartbeat", self._heartbeat.run)
             self._loops.begin("tag_keys", partial(self._tag_keys.keep_fresh, self._server))
             self._loops.begin("gate", self._gate.watch)
@@ -318,6 +332,7 @@ class Device:
             "gate_problem": str(self._gate.problem) if self._gate.problem is not None else "",
             "fingerprinted": delivery.sealed,
             "outbox": delivery.pending,
+            "outbox_former": await asyncio.to_thread(undelivered_former, self._settings.data),
             "receipts": delivery.sealed - delivery.pending,
             "delivery_stopped": delivery.alarm is not None,
             "delivery_problem": str(refused) if refused is not None else "",

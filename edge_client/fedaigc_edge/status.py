@@ -13,7 +13,7 @@ from fedaigc.canonical import Json
 from fedaigc.made_before import MARKER
 from fedaigc_edge.enrolment import CA_FILE, ENROLMENT_FILE, Enrolment
 from fedaigc_edge.federation.tag_keys import TAG_KEYS_FILE
-from fedaigc_edge.former_node import FORMER_FOLDER
+from fedaigc_edge.former_node import FORMER_FOLDER, former_nodes
 from fedaigc_edge.standing import STANDING_FILE, Standing, StandingRecord
 
 EVIDENCE_FILE = "evidence.db"
@@ -56,7 +56,7 @@ def identity_part(enrolment: Enrolment, standing: Standing) -> dict[str, Json]:
 def resting_status(data: Path) -> dict[str, Json]:
     """The status of a device whose daemon does not run; raises IdentityError when it never joined."""
     part = identity_part(Enrolment.load(data), StandingRecord(data).current)
-    return part | {"running": False, "outbox": undelivered(data)}
+    return part | {"running": False, "outbox": undelivered(data), "outbox_former": undelivered_former(data)}
 
 
 def undelivered(data: Path) -> int:
@@ -72,6 +72,11 @@ def undelivered(data: Path) -> int:
     return 0
 
 
+def undelivered_former(data: Path) -> int:
+    """How many sealed answers of the nodes that this folder was before still wait for a receipt."""
+    return sum(undelivered(node) for node in former_nodes(data))
+
+
 def status_lines(found: Mapping[str, Any]) -> list[str]:
     """The status for a terminal, one fact a line."""
     lines = [
@@ -80,7 +85,10 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
         f"standing   {_standing(found)}",
     ]
     if not found.get("running"):
-        return [*lines, f"daemon     not running; {found.get('outbox', 0)} fingerprints undelivered"]
+        return [
+            *lines,
+            f"daemon     not running; {found.get('outbox', 0)} fingerprints undelivered{_former(found)}",
+        ]
     supernode = found["supernode"]
     return [
         *lines,
@@ -89,7 +97,7 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
         f"policy     {found['policy']}{_trouble(found['policy_problem'])}",
         f"gate       {found['gate_problem'] or _gate(found.get('gate_version'))}",
         f"evidence   {found['outbox']} waiting, {found['receipts']} receipts kept"
-        f"{_trouble(found['delivery_problem'])}",
+        f"{_former(found)}{_trouble(found['delivery_problem'])}",
         f"learning   {found['pairs_new']} new pairs, epsilon left {found['epsilon_left']}",
         f"supernode  {supernode['state']}{': ' + supernode['message'] if supernode['message'] else ''}",
     ]
@@ -97,6 +105,11 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
 
 def _gate(version: str | None) -> str:
     return f"rules {version[:16]} in force" if version else "no rules: every request passes (set --gate FILE)"
+
+
+def _former(found: Mapping[str, Any]) -> str:
+    count = found.get("outbox_former", 0)
+    return f"; {count} undelivered of this folder's former nodes" if count else ""
 
 
 def _trouble(problem: str) -> str:

@@ -13,11 +13,19 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 log = logging.getLogger("fedaigc.edge")
 
 
+def _nothing() -> None:
+    """Before a part runs there is none to hurry."""
+
+
 class StopRequest:
     """Whether the daemon should stop, and how it is asked to hurry."""
 
-    def __init__(self, hurry: Callable[[], None]) -> None:
+    def __init__(self, hurry: Callable[[], None] = _nothing) -> None:
         self._asked = asyncio.Event()
+        self._hurry = hurry
+
+    def hurry_with(self, hurry: Callable[[], None]) -> None:
+        """What a second request calls, once there is something that can be hurried."""
         self._hurry = hurry
 
     def listen(self) -> None:
@@ -41,6 +49,9 @@ class StopRequest:
 
     async def unless(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do `work` unless a stop is asked for meanwhile: True when it was done; raises what it raises."""
+        if self._asked.is_set():
+            work.close()
+            return False
         doing, waiting = asyncio.ensure_future(work), asyncio.ensure_future(self._asked.wait())
         await asyncio.wait({doing, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if doing.done():

@@ -24,7 +24,7 @@ from fedaigc.errors import (
     VerificationFailed,
 )
 from fedaigc.signing import PublicKey, unb64
-from fedaigc_edge.enrolment import CA_FILE, Enrolment, is_enrolled
+from fedaigc_edge.enrolment import CA_FILE, ENROLMENT_FILE, Enrolment, is_enrolled
 from fedaigc_edge.federation.tag_keys import TagKeys
 from fedaigc_edge.identity import Identity
 from fedaigc_edge.joining import PURPOSE, join_once, server_address
@@ -179,14 +179,99 @@ def test_a_new_token_after_a_revocation_makes_a_new_node_and_keeps_the_old_ones_
     assert StandingRecord(data).current.state is State.ACTIVE
 
 
-def test_the_same_command_with_a_new_address_moves_the_device(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [True, False], ids=["its first token", "a new token of its server"])
+def test_a_new_address_moves_the_device_once_its_own_server_answers_there(
+    tmp_path: Path, first: bool
+) -> None:
     ca = make_ca(tmp_path / "ca")
+    with tls_server(ca, _server(ca)) as (old, _):
+        token = token_for(old, ca.sha256)
+        enrolment, _ = join_once(tmp_path, old, token, "desk")
+    with tls_server(ca, _server(ca)) as (new, seen):
+        given = token if first else token_for(new, ca.sha256)
+        assert join_once(tmp_path, new, given, "desk") == (replace(enrolment, address=new), False)
+    assert Enrolment.load(tmp_path).address == new
+    assert "/v1/enrol" not in seen.paths()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_device_is_not_moved_to_an_address_where_its_server_does_not_answer(
+    tmp_path: Path, first: bool
+) -> None:
+    ca, wrong = make_ca(tmp_path / "ca"), make_ca(tmp_path / "wrong")
+    with tls_server(ca, _server(ca)) as (old, _):
+        token = token_for(old, ca.sha256)
+        join_once(tmp_path, old, token, "desk")
+    given = token if first else token_for("dc:1", ca.sha256)
+    with (
+        tls_server(wrong, _server(ca)) as (new, _),
+        pytest.raises(VerificationFailed, match="prove who it is"),
+    ):
+        join_once(tmp_path, new, given, "desk")
+    with pytest.raises(Unavailable):
+        join_once(tmp_path, "127.0.0.1:9", given, "desk")
+    assert Enrolment.load(tmp_path).address == old
+
+
+def test_a_token_of_another_server_does_not_move_an_active_device(tmp_path: Path) -> None:
+    ca, other = make_ca(tmp_path / "ca"), make_ca(tmp_path / "other")
     with tls_server(ca, _server(ca)) as (address, _):
+        join_once(tmp_path, address, token_for(address, ca.sha256), "desk")
+    with (
+        tls_server(other, _server(other)) as (new, seen),
+        pytest.raises(IdentityError, match="not of its server"),
+    ):
+        join_once(tmp_path, new, token_for(new, other.sha256), "desk")
+    assert seen.paths() == []
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same token", "a new token"])
+@pytest.mark.parametrize("content", [None, b"junk"], ids=["missing", "junk"])
+def test_a_lost_ca_comes_back_with_the_join_command_and_the_device_stays_the_node_it_was(
+    tmp_path: Path, same: bool, content: bytes | None
+) -> None:
+    ca = make_ca(tmp_path / "ca")
+    with tls_server(ca, _server(ca)) as (address, seen):
         token = token_for(address, ca.sha256)
-        enrolment, _ = join_once(tmp_path, address, token, "desk")
-    moved, fresh = join_once(tmp_path, "other.example:8443", token, "desk")
-    assert (moved, fresh) == (replace(enrolment, address="other.example:8443"), False)
-    assert Enrolment.load(tmp_path) == moved
+        join_once(tmp_path, address, token, "desk")
+        (tmp_path / CA_FILE).unlink()
+        if content is not None:
+            (tmp_path / CA_FILE).write_bytes(content)
+        enrolment, fresh = join_once(
+            tmp_path, address, token if same else token_for(address, ca.sha256), "desk"
+        )
+    assert (enrolment.node, fresh) == (NODE, not same)
+    assert (tmp_path / CA_FILE).read_bytes() == ca.ca_file.read_bytes()
+    keys = {json.loads(body)["signing_key"] for _, path, _, body in seen.requests if path == "/v1/enrol"}
+    assert len(keys) == 1
+
+
+def test_a_damaged_enrolment_is_mended_by_a_new_token_with_the_same_keys(tmp_path: Path) -> None:
+    ca = make_ca(tmp_path / "ca")
+    with tls_server(ca, _server(ca)) as (address, seen):
+        join_once(tmp_path, address, token_for(address, ca.sha256), "desk")
+        (tmp_path / "evidence.db").write_text("mine")
+        (tmp_path / ENROLMENT_FILE).write_text("{")
+        assert join_once(tmp_path, address, token_for(address, ca.sha256), "desk")[1]
+    assert Enrolment.load(tmp_path).node == NODE
+    assert (tmp_path / "evidence.db").read_text() == "mine"
+    first, second = (json.loads(body) for _, path, _, body in seen.requests if path == "/v1/enrol")
+    assert first["signing_key"] == second["signing_key"]
+
+
+def test_a_device_that_left_with_a_damaged_enrolment_becomes_a_new_node(tmp_path: Path) -> None:
+    ca, data = make_ca(tmp_path / "ca"), tmp_path / "d"
+    data.mkdir()
+    with tls_server(ca, _server(ca)) as (address, seen):
+        join_once(data, address, token_for(address, ca.sha256), "desk")
+        (data / "evidence.db").write_text("old")
+        (data / ENROLMENT_FILE).write_text("{")
+        StandingRecord(data).left()
+        join_once(data, address, token_for(address, ca.sha256), "desk")
+    first, second = (json.loads(body) for _, path, _, body in seen.requests if path == "/v1/enrol")
+    assert first["signing_key"] != second["signing_key"]
+    (former,) = (data / "former").iterdir()
+    assert (former / "evidence.db").read_text() == "old"
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
+from fedaigc_edge import node
+from fedaigc_edge.settings import EdgeSettings
 from fedaigc_edge.stopping import SIGNALS, StopRequest
+from tests.edge.enrolled import enrolled
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -48,3 +53,41 @@ def test_what_the_work_raises_is_raised() -> None:
 
     with pytest.raises(LookupError):
         asyncio.run(go())
+
+
+def test_work_that_was_not_begun_before_a_stop_is_not_begun(recwarn: pytest.WarningsRecorder) -> None:
+    begun = list[str]()
+
+    async def work() -> None:
+        begun.append("begun")
+
+    async def go() -> bool:
+        stop = StopRequest()
+        stop.ask("test")
+        stop.ask("again, with nothing to hurry")
+        return await stop.unless(work())
+
+    assert (asyncio.run(go()), begun, list(recwarn)) == (False, [], [])
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_the_device_is_being_built_is_kept_until_it_can_stop_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    stopped = list[str]()
+
+    class SlowDevice:
+        def __init__(self, *given: object) -> None:
+            self.stop = given[-1]
+            os.kill(os.getpid(), number)
+            time.sleep(0.05)
+
+        async def run(self) -> None:
+            assert isinstance(self.stop, StopRequest)
+            await asyncio.wait_for(self.stop.wait(), 5)
+            stopped.append("in order")
+
+    monkeypatch.setattr(node, "Device", SlowDevice)
+    enrolled(tmp_path)
+    node.run_device(EdgeSettings(data=tmp_path))
+    assert stopped == ["in order"]

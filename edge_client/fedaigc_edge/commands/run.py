@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from fedaigc.stop_signals import INTERRUPTED, ended_by_signals
 from fedaigc_edge.commands.join import pull_model, serve
 from fedaigc_edge.commands.options import device_options, ready_json_option, settings_of
 
@@ -33,9 +34,10 @@ def run(
 
     \b
     Exit codes: 0 stopped as asked, 2 settings or port taken, 3 files, 4 not joined, 9 model missing,
-    16 a child process failed.
+    16 a child process failed, 130 stopped while it fetched the model.
     """
     settings = settings_of(config, data=data, models=models, model=model, port=port, gate=gate)
     if pull:
-        pull_model(settings, as_json)
+        with ended_by_signals(INTERRUPTED):
+            pull_model(settings, as_json)
     serve(settings, as_json)

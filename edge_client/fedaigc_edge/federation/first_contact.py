@@ -43,6 +43,20 @@ def fetch_ca(address: str, expected_sha256: str) -> bytes:
     return certificates[0].public_bytes(Encoding.PEM)
 
 
+def ca_fingerprint(ca_file: Path) -> str:
+    """The SHA-256 of the one certificate in the file, as tokens have it; empty if there is none."""
+    try:
+        (certificate,) = x509.load_pem_x509_certificates(ca_file.read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+
+
+def require_same_server(address: str, ca_file: Path) -> None:
+    """Raise VerificationFailed or Unavailable unless a server whose certificate is from `ca_file` answers."""
+    _fetch(address, pinned_context(ca_file), "GET", "/v1/ca", b"", MAX_CA_BYTES)
+
+
 def send_enrolment(address: str, ca_file: Path, body: dict[str, Json]) -> dict[str, Any]:
     """POST /v1/enrol, trusting only `ca_file`; raises JoinTokenError, VerificationFailed or Unavailable."""
     content = canonical_bytes(body)

@@ -40,7 +40,8 @@ def pinned_context(ca_file: Path) -> ssl.SSLContext:
         raise IdentityError(
             f"The server's certificate {ca_file} cannot be read",
             type(error).__name__,
-            "join again: fedaigc-edge join",
+            f"run: fedaigc-edge join --data {ca_file.parent} --token TOKEN, with the token of then or a new"
+            " one; the device stays the same node",
         ) from error
     return context
 

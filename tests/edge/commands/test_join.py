@@ -116,3 +116,57 @@ def test_pull_fetches_and_exports_only_a_missing_model(
     missing[0] = False
     module.pull_model(settings)
     assert done == ["pull", "export"]
+
+
+@pytest.mark.parametrize("state", ["missing", "damaged"])
+def test_the_token_is_not_used_while_the_model_is_not_there(tmp_path: Path, state: str) -> None:
+    ca, models = make_ca(tmp_path / "ca"), tmp_path / "models"
+    if state == "damaged":
+        (models / "smollm2-135m").mkdir(parents=True)
+        (models / "smollm2-135m" / "model.json").write_text("{}")
+    with tls_server(ca, _answering(ca)) as (address, seen):  # type: ignore[arg-type]
+        token = token_for(address, ca.sha256).encode()
+        result = _join(tmp_path / "d", "--token", token, "--models", str(models))
+    assert result.exit_code == ModelError.exit_code
+    assert "--pull" in result.stderr
+    assert "still good" in result.stderr
+    assert seen.paths() == []
+
+
+def test_a_model_that_cannot_be_pulled_leaves_the_token_unused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(settings: EdgeSettings, silent: bool) -> None:
+        raise ModelError("The model cannot be fetched", "offline", "connect the machine")
+
+    monkeypatch.setattr(module, "pull_model", refuse)
+    ca = make_ca(tmp_path / "ca")
+    with tls_server(ca, _answering(ca)) as (address, seen):  # type: ignore[arg-type]
+        token = token_for(address, ca.sha256).encode()
+        result = _join(tmp_path / "d", "--token", token, "--pull")
+    assert (result.exit_code, seen.paths()) == (ModelError.exit_code, [])
+
+
+def test_a_token_from_a_file_or_the_environment_joins_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca = make_ca(tmp_path / "ca")
+    with tls_server(ca, _answering(ca)) as (address, _):  # type: ignore[arg-type]
+        (tmp_path / "token").write_text(token_for(address, ca.sha256).encode() + "\n")
+        by_file = _join(tmp_path / "a", "--token-file", str(tmp_path / "token"), "--no-serve")
+        monkeypatch.setenv("FEDAIGC_TOKEN", token_for(address, ca.sha256).encode())
+        by_environment = _join(tmp_path / "b", "--no-serve")
+    assert (by_file.exit_code, by_environment.exit_code) == (0, 0)
+
+
+def test_a_joined_folder_takes_no_url_unchecked_and_says_when_a_token_was_not_needed(tmp_path: Path) -> None:
+    ca, data = make_ca(tmp_path / "ca"), tmp_path / "d"
+    with tls_server(ca, _answering(ca)) as (old, _):  # type: ignore[arg-type]
+        _join(data, "--token", token_for(old, ca.sha256).encode(), "--no-serve")
+    token = token_for(old, ca.sha256).encode()
+    nowhere = _join(data, "https://127.0.0.1:9", "--token", token, "--no-serve")
+    assert (nowhere.exit_code, Enrolment.load(data).address) == (15, old)
+    with tls_server(ca, _answering(ca)) as (new, _):  # type: ignore[arg-type]
+        moved = _join(data, f"https://{new}", "--token", token, "--no-serve")
+    assert (moved.exit_code, Enrolment.load(data).address) == (0, new)
+    assert "still unused" in moved.stderr
