@@ -139,7 +139,12 @@ class Device:
             self._policy_in_use,
         )
         self._delivery = Delivery(
-            self._outbox, self._server, self._tag_keys, enrolment.log_vkey, settings.federation.delivery_s
+            self._outbox,
+            self._server,
+            self._tag_keys,
+            enrolment.log_vkey,
+            settings.federation.delivery_s,
+            on_refused=lambda: self._obey(self._standing.current),
         )
         self._heartbeat = Heartbeat(
             self._server, self._report, self._heard_from_server, settings.federation.heartbeat_s
@@ -251,8 +256,8 @@ class Device:
         self._obey(standing)
 
     def _obey(self, standing: Standing) -> None:
-        """Serve and take part only while the server and the owner want it; data stays in any case."""
-        refusal = standing.refusal()
+        """Serve and take part only while server, owner and ledger want it; data stays in any case."""
+        refusal = standing.refusal() or self._delivery.refused
         if refusal is not None:
             self._readiness.close(refusal)
             self._loops.begin("supernode_stop", self._supernode.stop)

@@ -8,13 +8,29 @@ import socket
 import stat
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-from fedaigc.errors import FolderInUse, IdentityError, ModelError, NotAuthorised, SettingsError, Unavailable
+from fedaigc.errors import (
+    FolderInUse,
+    IdentityError,
+    LedgerError,
+    ModelError,
+    NotAuthorised,
+    SettingsError,
+    Unavailable,
+)
 from fedaigc.files import folder_lock
+from fedaigc.fingerprint import month_of
+from fedaigc.signing import b64
 from fedaigc_edge import node
+from fedaigc_edge.evidence.delivery import BATCH_PATH
+from fedaigc_edge.federation.tag_keys import TagKeys
+from fedaigc_edge.identity import Identity
 from fedaigc_edge.model.store import open_model
 from fedaigc_edge.node import run_device
 from fedaigc_edge.settings import EdgeSettings
@@ -102,6 +118,45 @@ def test_a_device_that_was_revoked_is_silent_from_its_start_though_no_server_ans
             assert "revoked" in (await device.http.get("/ready")).text
 
     asyncio.run(go())
+
+
+class RefusingLedger(PlayedServer):
+    """Says for every batch that its number was used before."""
+
+    def __call__(self, request: Request, body: bytes) -> Response:
+        if request.url.path != BATCH_PATH:
+            return super().__call__(request, body)
+        error = LedgerError("Node n used the number 1 twice", "restored", "fedaigc-edge leave --erase")
+        return JSONResponse({"error": error.as_json()}, 409)
+
+
+def test_a_device_whose_number_was_used_before_falls_silent_and_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ca = make_ca(tmp_path / "ca")
+
+    async def go(folder: DeviceFolder) -> None:
+        async with running(folder) as device:
+            await device.until(lambda found: found["ready"])
+            await device.http.post("/v1/chat/completions", json=QUESTION)
+            found = await device.until(lambda found: not found["ready"])
+            assert found["delivery_stopped"]
+            assert "leave --erase" in found["delivery_problem"]
+            assert "twice" in found["not_ready"]
+            answer = await device.http.post("/v1/chat/completions", json=QUESTION)
+            assert (answer.status_code, (await device.http.get("/ready")).status_code) == (503, 503)
+            assert "leave --erase" in answer.text
+            # A server that calls the device active does not open it again.
+            device.device._standing_changed(device.device._standing.current)
+            assert not (await device.status())["ready"]
+            assert (await device.status())["fingerprinted"] == 1
+
+    with tls_server(ca, RefusingLedger()) as (address, _):
+        folder = device_folder(tmp_path, monkeypatch, address, ca, ScriptedGenerator())
+        sealing = Identity.load(folder.data / "keys").sealing
+        key = b64(sealing.public.seal("tag-key", bytes(32)))
+        TagKeys(folder.data, sealing).keep({month_of(datetime.now(UTC)): key})
+        asyncio.run(go(folder))
 
 
 def test_an_answer_that_runs_at_a_stop_is_finished_and_nothing_is_left_behind(folder: DeviceFolder) -> None:

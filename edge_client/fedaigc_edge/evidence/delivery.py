@@ -28,6 +28,9 @@ MAX_BATCH_BYTES = 900_000
 """Below the server's limit of 1 MiB a batch, with room for the JSON around it."""
 MAX_MONTHS_ASKED = 3
 
+REFUSED_NEXT = "run fedaigc-edge leave --erase, then join with a new token"
+"""For a ledger that does not say itself what to do."""
+
 FLUSH_S = 2.0
 """Batches leave this often, however many answers there were: the times say little about the callers."""
 FIRST_BACKOFF_S = 1.0
@@ -64,7 +67,10 @@ class DeliveryStatus:
     error: FedaigcError | None
     """Why the last attempt failed; it is tried again."""
     alarm: FedaigcError | None
-    """Why delivery stopped: a receipt did not check. It stays stopped until the device is started again."""
+    """Why delivery stopped: a receipt did not check, or the ledger will never take what is next in the queue.
+
+    It stays stopped until the device is started again.
+    """
 
     def as_json(self) -> dict[str, Json]:
         """The status as `--json` prints it."""
@@ -86,6 +92,7 @@ class Delivery:
         flush_s: seconds between batches.
         jitter: uniform in [0, 1).
         sleep: waits a number of seconds.
+        on_refused: told once when the ledger refuses a batch for good, so that nothing more is sealed.
     """
 
     def __init__(
@@ -97,6 +104,7 @@ class Delivery:
         flush_s: float = FLUSH_S,
         jitter: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._outbox = outbox
         self._server = server
@@ -105,12 +113,18 @@ class Delivery:
         self._flush_s = flush_s
         self._jitter = jitter
         self._sleep = sleep
+        self._on_refused = on_refused
         self._delivered = 0
         self._error: FedaigcError | None = None
         self._alarm: FedaigcError | None = None
 
+    @property
+    def refused(self) -> LedgerError | None:
+        """Why the ledger takes nothing from this device any more: what is sealed now could not be proven."""
+        return self._alarm if isinstance(self._alarm, LedgerError) else None
+
     async def run(self) -> None:
-        """Deliver until cancelled; returns only when a receipt does not check, with `alarm` set."""
+        """Deliver until cancelled; returns only with an `alarm`, which trying again would not mend."""
         backoff = FIRST_BACKOFF_S
         while True:
             wait = self._flush_s
@@ -129,8 +143,8 @@ class Delivery:
     async def deliver_batch(self) -> int:
         """Send one batch and keep its receipts; returns how many entries left the queue.
 
-        Raises what the connection raises (nothing was accepted, so trying again is safe), and
-        VerificationFailed when a receipt does not check: `alarm` is then set.
+        Raises what the connection raises (nothing was accepted, so trying again is safe), VerificationFailed
+        when a receipt does not check, and LedgerError when a number was used twice: `alarm` is then set.
         """
         try:
             delivered = await self._deliver_batch()
@@ -154,7 +168,7 @@ class Delivery:
             return 0
         await self._fetch_keys(pending)
         pending = self._taggable(pending)
-        answer = await self._server.post(BATCH_PATH, {"items": [self._item(entry) for entry in pending]})
+        answer = await self._sent([self._item(entry) for entry in pending])
         try:
             receipts = await asyncio.to_thread(self._checked, pending, answer)
         except VerificationFailed as error:
@@ -164,6 +178,16 @@ class Delivery:
         if not receipts:
             raise LedgerError("The ledger answered without a receipt", "", "it is tried again")
         return await asyncio.wrap_future(self._outbox.acknowledge(receipts))
+
+    async def _sent(self, items: list[Json]) -> Mapping[str, Any]:
+        try:
+            return await self._server.post(BATCH_PATH, {"items": items})
+        except LedgerError as error:
+            # Only the ledger itself says so, and it says the same for ever: the number has another entry.
+            self._alarm = LedgerError(error.what, error.why, error.do_next or REFUSED_NEXT)
+            log.error("delivery=stopped alarm=%s", self._alarm)
+            self._on_refused()
+            raise self._alarm from error
 
     async def _fetch_keys(self, pending: list[PendingEntry]) -> None:
         months = sorted({entry.month for entry in pending})

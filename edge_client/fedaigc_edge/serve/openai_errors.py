@@ -10,6 +10,7 @@ from fedaigc.errors import (
     Busy,
     Denied,
     FedaigcError,
+    LedgerError,
     NotAuthorised,
     RequestInvalid,
     Unavailable,
@@ -26,7 +27,7 @@ _FORMS: tuple[tuple[tuple[type[FedaigcError], ...], tuple[int, str]], ...] = (
     ((BodyTooLarge,), (413, INVALID)),
     ((RequestInvalid,), (400, INVALID)),
     ((BudgetExceeded, Busy), (429, RATE_LIMIT)),
-    ((NotAuthorised, Unavailable), (503, SERVER)),
+    ((NotAuthorised, LedgerError, Unavailable), (503, SERVER)),
     ((FedaigcError,), (500, SERVER)),
 )
 """The first kind that fits gives status and type."""

@@ -158,6 +158,33 @@ def test_a_receipt_that_does_not_check_stops_delivery_with_an_alarm(
     assert len(ledger.batches) == 1
 
 
+def test_a_number_that_was_used_twice_stops_delivery_with_an_alarm_instead_of_trying_for_ever(
+    outbox: Outbox, ledger: SmallLedger
+) -> None:
+    told: list[str] = []
+    seal(outbox, 1, 2)
+    ledger.failures = [LedgerError("Node n used the number 1 twice", "another entry", "")]
+    sender = Delivery(
+        outbox, ledger, Keys("2026-11"), ledger.signer.vkey(), on_refused=lambda: told.append("refused")
+    )
+    asyncio.run(asyncio.wait_for(sender.run(), 10))
+    status = asyncio.run(sender.status())
+    assert (status.pending, told) == (2, ["refused"])
+    assert sender.refused is not None
+    assert status.alarm is sender.refused
+    assert "fedaigc-edge leave" in sender.refused.do_next
+
+
+def test_a_receipt_that_does_not_check_is_no_refusal_by_the_ledger(
+    outbox: Outbox, ledger: SmallLedger
+) -> None:
+    seal(outbox, 1)
+    misbehave_index(ledger)
+    sender = delivery(outbox, ledger)
+    asyncio.run(asyncio.wait_for(sender.run(), 10))
+    assert sender.refused is None
+
+
 def test_a_log_that_forks_is_noticed_even_after_a_restart(outbox: Outbox, ledger: SmallLedger) -> None:
     seal(outbox, 1)
     asyncio.run(delivery(outbox, ledger).deliver_batch())
