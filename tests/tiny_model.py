@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedaigc.arrays import FloatArray
+from fedaigc_edge.model.architecture import Architecture
 from fedaigc_edge.model.export import ExportPlan, export
 from fedaigc_edge.model.pull import pull
 from fedaigc_edge.model.store import ModelFolder
@@ -17,7 +18,8 @@ from fedaigc_edge.model.store import ModelFolder
 TINY_NAME = "tiny"
 TINY_SEED = 7
 LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, INNER = 2, 64, 4, 2, 16, 128
-CONTEXT = 256
+CONTEXT, VOCABULARY = 256, 300
+TINY_SIZES = Architecture(LAYERS, HIDDEN, HEADS, KV_HEADS, HEAD_DIM, CONTEXT, VOCABULARY, tied=True)
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -86,7 +88,10 @@ def _write_tokenizer(path: Path) -> int:
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=list(SPECIAL), initial_alphabet=sorted(alphabet), show_progress=False
+        vocab_size=VOCABULARY,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(alphabet),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(_CORPUS, trainer)
     tokenizer.save(str(path / "tokenizer.json"))

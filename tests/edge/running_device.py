@@ -27,6 +27,7 @@ from fedaigc_edge.settings import EdgeSettings, FederationSettings, ServeSetting
 from tests.edge.enrolled import enrolled
 from tests.edge.serve.scripted import ScriptedGenerator
 from tests.edge.tls_server import TestCa
+from tests.tiny_model import TINY_SIZES
 
 QUESTION = {"model": "tiny", "messages": [{"role": "user", "content": "hello there"}]}
 
@@ -134,7 +135,7 @@ async def running(folder: DeviceFolder) -> AsyncIterator[RunningDevice]:
 
 def _model(root: Path, name: str, base_model: str) -> ModelFolder:
     shape = AdapterShape(2, 4.0, (AdapterSlot(0, "q_proj", 8, 8),))
-    return ModelFolder(name, root, base_model, shape, (), 0, 8, {}, {}, {})
+    return ModelFolder(name, root, base_model, shape, (), 0, 8, TINY_SIZES, (2,), {}, {}, {})
 
 
 def _play_flower(scripts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 from fedaigc.adapter import MAX_FEATURES, MAX_LAYER, AdapterShape, AdapterSlot
 from fedaigc.canonical import Json
 from fedaigc.errors import ModelError, VerificationFailed
-from fedaigc.fields import Fields
+from fedaigc.fields import Fields, fields_of
 from fedaigc_edge.model.families import read_config
 
 ADAPTED_PROJECTIONS = ("q_proj", "v_proj")
 """Enough for preferences, and on a fused qkv node they cost about 1 % of decoding; o_proj alone costs 5 %
 more."""
+
+_SIZES = ("layers", "hidden", "heads", "kv_heads", "head_dim", "context", "vocabulary")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,19 @@ class Architecture:
     kv_heads: int
     head_dim: int
     context: int
+    vocabulary: int
     tied: bool
+
+    def to_json(self) -> dict[str, Json]:
+        """The sizes as a JSON object."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, value: Json) -> Architecture:
+        """Read `to_json`; raises VerificationFailed."""
+        fields = fields_of(value, "architecture")
+        fields.only(*_SIZES, "tied")
+        return cls(**{name: fields.integer(name, 1) for name in _SIZES}, tied=fields.record["tied"] is True)
 
     @property
     def projections(self) -> Mapping[str, int]:
@@ -63,6 +77,7 @@ def _architecture(config: dict[str, Json]) -> Architecture:
         kv_heads=sizes.integer("num_key_value_heads", 1, heads),
         head_dim=sizes.integer("head_dim", 1, 1024),
         context=fields.integer("max_position_embeddings", 1),
+        vocabulary=fields.integer("vocab_size", 1),
         tied=config.get("tie_word_embeddings") is True,
     )
 

@@ -13,19 +13,23 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fedaigc.adapter import AdapterShape
 from fedaigc.canonical import Json
 from fedaigc.errors import ModelError, StorageError
 from fedaigc.files import folder_lock, sync_folder
-from fedaigc_edge.model.architecture import adapter_shape, architecture_of
+from fedaigc_edge.model.architecture import Architecture, adapter_shape, architecture_of
+from fedaigc_edge.model.batching_graph import make_batching_graph
 from fedaigc_edge.model.content_hashes import folder_digest, hash_folder
 from fedaigc_edge.model.fine_activations import refine_activations
-from fedaigc_edge.model.graph_builder import PRECISIONS, build_graph
+from fedaigc_edge.model.graph_builder import PRECISIONS, build_graph, eos_tokens_of
 from fedaigc_edge.model.hf_folder import make_hf_folder
 from fedaigc_edge.model.lora_inputs import add_lora_inputs
+from fedaigc_edge.model.lora_layout import LoraPair
 from fedaigc_edge.model.parity import check_parity
 from fedaigc_edge.model.pull import Progress, origin_of
 from fedaigc_edge.model.shared_embedding import DATA_FILE, share_embedding
 from fedaigc_edge.model.store import (
+    BATCH_GRAPH_FILE,
     GRAPH_FILE,
     HF,
     ONNX,
@@ -37,9 +41,10 @@ from fedaigc_edge.model.store import (
     read_record,
 )
 
-RECIPE = 2
+RECIPE = 3
 """Raised when the same options give another graph, so that `model export` makes it again."""
 PLAIN_GRAPH = "plain.onnx"
+_BUILT_GRAPH = "built.onnx"
 EXPORT_LOG = "export.log"
 _TOOLS = ("onnx", "onnxruntime", "onnxruntime-genai", "torch", "transformers")
 
@@ -110,14 +115,12 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
     build_graph(root / HF, served, plan.precision, root / EXPORT_LOG)
     if architecture.tied:
         _share(served, root)
-    plain = served / PLAIN_GRAPH
-    refine_activations(served / GRAPH_FILE, plain, min(slot.layer for slot in shape.slots))
-    pairs = add_lora_inputs(plain, served / GRAPH_FILE, shape, architecture)
+    pairs = _make_graphs(served, shape, architecture)
 
     progress("Checking that trained and served agree")
+    plain, graph = served / PLAIN_GRAPH, served / BATCH_GRAPH_FILE
     onnx_hashes = {path: digest for path, digest in hash_folder(served).items() if path != PLAIN_GRAPH}
     base_model = folder_digest(onnx_hashes)
-    graph = served / GRAPH_FILE
     parity = check_parity(plain, graph, root / HF, shape, base_model, architecture, pairs)
     plain.unlink()
     _put_in_place(served, root / ONNX)
@@ -131,6 +134,8 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
         lora_inputs=pairs,
         head_layer=architecture.head_layer,
         head_dim=architecture.hidden,
+        architecture=architecture,
+        eos_tokens=eos_tokens_of(root / ONNX),
         files=hashes,
         source=dict(zip(("origin", "family"), origin_of(source), strict=True)),
         export={
@@ -143,6 +148,19 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
     )
     model.save()
     return model
+
+
+def _make_graphs(served: Path, shape: AdapterShape, architecture: Architecture) -> tuple[LoraPair, ...]:
+    """From the builder's graph: model.onnx, batch.onnx and, for the parity check, the latter without LoRA."""
+    built, plain, first = served / _BUILT_GRAPH, served / PLAIN_GRAPH, min(s.layer for s in shape.slots)
+    make_batching_graph(
+        served / GRAPH_FILE, built, architecture.head_layer, architecture.layers, architecture.hidden
+    )
+    refine_activations(served / GRAPH_FILE, plain, first)
+    add_lora_inputs(plain, served / GRAPH_FILE, shape, architecture)
+    refine_activations(built, plain, first)
+    built.unlink()
+    return add_lora_inputs(plain, served / BATCH_GRAPH_FILE, shape, architecture)
 
 
 def _make_hf(root: Path, progress: Progress) -> dict[str, str]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from fedaigc_edge.model.batching_graph import LOGIT_ROWS, OUTPUT_MATRIX
+
 QUANTISED = "MatMulNBits"
-OUTPUT = "lm_head"
 STACKED, BOTH = "/hi_and_lo", "/of_hi_and_lo"
 """What is added to the names of the doubled input and output."""
 _LARGEST_INT8 = 127.0
@@ -33,6 +34,7 @@ def refine_activations(source: Path, target: Path, first_layer: int) -> int:
     import onnx
 
     model = onnx.load(str(source), load_external_data=False)
+    flat_output = any(item.name == LOGIT_ROWS for item in model.graph.input)
     nodes: list[Any] = []
     blocks: set[int] = set()
     stacked: set[str] = set()
@@ -45,7 +47,7 @@ def refine_activations(source: Path, target: Path, first_layer: int) -> int:
         blocks.add(block)
         if value not in stacked:
             stacked.add(value)
-            nodes += _split(value, block)
+            nodes += _split(value, block, ".rows" if flat_output and OUTPUT_MATRIX in node.name else "")
         nodes += _doubled(node)
         doubled += 1
     del model.graph.node[:]
@@ -66,7 +68,7 @@ def _wanted(node: Any, first_layer: int) -> bool:
     if node.op_type != QUANTISED or _attribute(node, "K") % (_attribute(node, "block_size") or 1):
         return False
     _, found, rest = node.name.partition("/layers.")
-    return int(rest.split("/")[0]) >= first_layer if found else OUTPUT in node.name
+    return int(rest.split("/")[0]) >= first_layer if found else OUTPUT_MATRIX in node.name
 
 
 def _attribute(node: Any, name: str) -> int:
@@ -79,16 +81,19 @@ def _constants(blocks: set[int]) -> list[Any]:
     values: dict[str, Any] = {
         "last": np.array([-1], np.int64),
         "flat": np.array([0, 0, -1], np.int64),
+        "flat.rows": np.array([0, -1], np.int64),
         "step": np.array(1.0 / _LARGEST_INT8, np.float32),
         "tiny": np.array(_TINY, np.float32),
     }
-    values |= {f"blocks{block}": np.array([0, 0, -1, block], np.int64) for block in sorted(blocks)}
+    for block in sorted(blocks):
+        values[f"blocks{block}"] = np.array([0, 0, -1, block], np.int64)
+        values[f"blocks{block}.rows"] = np.array([0, -1, block], np.int64)
     return [numpy_helper.from_array(array, _STEM + name) for name, array in values.items()]
 
 
-def _split(value: str, block: int) -> list[Any]:
+def _split(value: str, block: int, form: str) -> list[Any]:
     """The nodes that make `value` + STACKED, (2 * batch, length, features): hi in the first half, lo in the
-    second."""
+    second. With the form ".rows" it is (2 * rows, features)."""
     from onnx import helper
 
     def node(kind: str, inputs: list[str], output: str, **attributes: int) -> Any:
@@ -96,7 +101,7 @@ def _split(value: str, block: int) -> list[Any]:
 
     # hi must be rounded exactly as the kernel does: a scale of max|x| / 127 for each block of features.
     return [
-        node("Reshape", [value, f"{_STEM}blocks{block}"], "/blocks"),
+        node("Reshape", [value, f"{_STEM}blocks{block}{form}"], "/blocks"),
         node("Abs", [value + "/blocks"], "/sizes"),
         node("ReduceMax", [value + "/sizes", _STEM + "last"], "/largest", keepdims=1),
         node("Mul", [value + "/largest", _STEM + "step"], "/scale_or_0"),
@@ -104,7 +109,7 @@ def _split(value: str, block: int) -> list[Any]:
         node("Div", [value + "/blocks", value + "/scale"], "/steps"),
         node("Round", [value + "/steps"], "/whole_steps"),
         node("Mul", [value + "/whole_steps", value + "/scale"], "/hi_blocks"),
-        node("Reshape", [value + "/hi_blocks", _STEM + "flat"], "/hi"),
+        node("Reshape", [value + "/hi_blocks", f"{_STEM}flat{form}"], "/hi"),
         node("Sub", [value, value + "/hi"], "/lo"),
         node("Concat", [value + "/hi", value + "/lo"], STACKED, axis=0),
     ]

@@ -4,6 +4,7 @@ memory."""
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ PRECISIONS = ("int8", "int4", "fp32")
 """int8: quality of the source at 2/3 of the size; int4: smaller and a third faster, and visibly worse on
 small models; fp32: for comparison and tests."""
 
+CONFIG_FILE = "genai_config.json"
 BUILDER = "onnxruntime_genai.models.builder"
 _COMMON_OPTIONS = ("prune_lm_head=true", "fuse_qkv=true")
 # Of the 4-bit recipes this mix keeps the most quality: top-1 agreement 81 % instead of 69 %.
@@ -43,8 +45,19 @@ def build_graph(hf: Path, target: Path, precision: str, log: Path) -> None:
         code = asyncio.run(_run(spec))
     finally:
         shutil.rmtree(cache, ignore_errors=True)
-    if code != 0 or not (target / "genai_config.json").is_file():
+    if code != 0 or not (target / CONFIG_FILE).is_file():
         raise _failed(code, log)
+
+
+def eos_tokens_of(served: Path) -> tuple[int, ...]:
+    """The tokens that end an answer, as the builder found them; raises ModelError."""
+    try:
+        found = json.loads((served / CONFIG_FILE).read_bytes())["model"]["eos_token_id"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(
+            f"{served / CONFIG_FILE} cannot be read", type(error).__name__, "export the model again"
+        ) from error
+    return tuple(int(token) for token in (found if isinstance(found, list) else [found]))
 
 
 async def _run(spec: ChildSpec) -> int:

@@ -12,11 +12,14 @@ from fedaigc.adapter import AdapterShape, AdapterSlot
 from fedaigc.arrays import FloatArray
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.architecture import Architecture
+from fedaigc_edge.model.batching_graph import LOGIT_ROWS, LOGITS
 from fedaigc_edge.model.fine_activations import QUANTISED, plain_name
 from fedaigc_edge.model.lora_layout import LoraPair, LoraPart
 from fedaigc_edge.model.quiet_runtime import quiet_runtimes
 
 FUSED = "qkv_proj"
+ADAPTERS = "1 or batch_size"
+"""First dimension of every LoRA input: one adapter for all rows of a batch, or one for each."""
 _PRODUCTS = ("MatMul", QUANTISED)
 
 
@@ -96,8 +99,8 @@ def _branch(graph: Any, source: str, node: Any, pair: LoraPair) -> list[Any]:
 
     rank = f"rank of {pair.a}"
     for name, dims, zeros in (
-        (pair.a, [pair.in_features, rank], (pair.in_features, 1)),
-        (pair.b, [rank, pair.out_features], (1, pair.out_features)),
+        (pair.a, [ADAPTERS, pair.in_features, rank], (1, pair.in_features, 1)),
+        (pair.b, [ADAPTERS, rank, pair.out_features], (1, 1, pair.out_features)),
     ):
         graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, dims))
         graph.initializer.append(numpy_helper.from_array(np.zeros(zeros, np.float32), name))
@@ -144,6 +147,7 @@ def _run(
         "input_ids": np.array([prompt], dtype=np.int64),
         "attention_mask": np.ones((1, length), dtype=np.int64),
         "position_ids": np.arange(length, dtype=np.int64)[None],
+        LOGIT_ROWS: np.array([length - 1], dtype=np.int64),
     }
     empty = np.zeros((1, architecture.kv_heads, 0, architecture.head_dim), dtype=np.float32)
     for item in session.get_inputs():
@@ -151,8 +155,8 @@ def _run(
             feeds[item.name] = empty
         elif item.name in known:
             feeds[item.name] = known[item.name]
-    logits: FloatArray = session.run(["logits"], feeds)[0][0, -1]
-    return logits.astype(np.float32)
+    logits: FloatArray = session.run([LOGITS], feeds)[0]
+    return logits.reshape(architecture.vocabulary).astype(np.float32)
 
 
 def _no_node(layer: int, name: str) -> ModelError:

@@ -33,7 +33,11 @@ class LoraPart:
 
 @dataclass(frozen=True)
 class LoraPair:
-    """Two inputs of the graph: `a` (in_features, rank * parts) and `b` (rank * parts, out_features)."""
+    """Two inputs of the graph: `a` (adapters, in_features, rank * parts) and `b` (adapters, rank * parts,
+    out_features).
+
+    `adapters` is 1, or the batch's size when its rows have adapters of their own.
+    """
 
     a: str
     b: str
@@ -65,7 +69,7 @@ class LoraPair:
 
 
 def graph_inputs(adapter: Adapter, pairs: Sequence[LoraPair]) -> dict[str, FloatArray]:
-    """The arrays that make the graph add `scaling * B @ A` to every slot: input name -> float32 array.
+    """The arrays that make the graph add `scaling * B @ A` to every slot: input name -> float32 (1, ., .).
 
     Raises ModelError when the adapter's slots are not those of the graph.
     """
@@ -86,6 +90,6 @@ def graph_inputs(adapter: Adapter, pairs: Sequence[LoraPair]) -> dict[str, Float
             rows = slice(number * rank, (number + 1) * rank)
             columns = slice(part.offset, part.offset + part.out_features)
             b[rows, columns] = np.float32(adapter.scaling) * adapter.b[part.slot].T
-        inputs[pair.a] = np.ascontiguousarray(a)
-        inputs[pair.b] = b
+        inputs[pair.a] = np.ascontiguousarray(a[None])
+        inputs[pair.b] = b[None]
     return inputs

@@ -2,7 +2,7 @@
 
 <models>/<name>/source/     what was pulled: a GGUF file or Hugging Face files, and origin.json
 <models>/<name>/hf/         fp32 weights and tokenizer, for training
-<models>/<name>/onnx/       the served graph with LoRA inputs, its weights and tokenizer
+<models>/<name>/onnx/       the served graph with LoRA inputs (batch.onnx), its weights and tokenizer
 <models>/<name>/model.json  hashes, adapter shape and how it was exported; written last
 """
 
@@ -18,12 +18,17 @@ from fedaigc.canonical import Json, canonical_bytes, parse_record
 from fedaigc.errors import ModelError, VerificationFailed
 from fedaigc.fields import Fields
 from fedaigc.files import write_atomic
+from fedaigc_edge.model.architecture import Architecture
 from fedaigc_edge.model.content_hashes import folder_digest, hash_folder
 from fedaigc_edge.model.lora_layout import MAX_PAIRS, LoraPair
 
 RECORD_FILE = "model.json"
 SOURCE, HF, ONNX = "source", "hf", "onnx"
 GRAPH_FILE = "model.onnx"
+BATCH_GRAPH_FILE = "batch.onnx"
+"""The engine's graph; it shares its weights with GRAPH_FILE."""
+RECORD_VERSION = 2
+MAX_EOS_TOKENS = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _KEYS = (
     "v",
@@ -35,6 +40,8 @@ _KEYS = (
     "lora_inputs",
     "head_layer",
     "head_dim",
+    "architecture",
+    "eos_tokens",
     "export",
 )
 
@@ -42,7 +49,11 @@ _KEYS = (
 @dataclass(frozen=True)
 class ModelFolder:
     """One exported model. `base_model` is the BLAKE3 that names it everywhere: in policies, rounds and the
-    ledger."""
+    ledger.
+
+    `head_layer` and `head_dim` are the reward head's; the attention's sizes are in `architecture`. An answer
+    ends at any of `eos_tokens`.
+    """
 
     name: str
     root: Path
@@ -51,6 +62,8 @@ class ModelFolder:
     lora_inputs: tuple[LoraPair, ...]
     head_layer: int
     head_dim: int
+    architecture: Architecture
+    eos_tokens: tuple[int, ...]
     files: Mapping[str, str] = field(repr=False)
     source: Mapping[str, Json] = field(repr=False)
     export: Mapping[str, Json] = field(repr=False)
@@ -61,6 +74,11 @@ class ModelFolder:
         return self.root / ONNX
 
     @property
+    def batch_graph(self) -> Path:
+        """The graph that the engine runs."""
+        return self.onnx / BATCH_GRAPH_FILE
+
+    @property
     def hf(self) -> Path:
         """The fp32 Hugging Face folder that training loads."""
         return self.root / HF
@@ -68,7 +86,7 @@ class ModelFolder:
     def save(self) -> None:
         """Write model.json atomically; the model counts as exported from then on. Raises StorageError."""
         record = {
-            "v": 1,
+            "v": RECORD_VERSION,
             "name": self.name,
             "base_model": self.base_model,
             "source": dict(self.source),
@@ -77,6 +95,8 @@ class ModelFolder:
             "lora_inputs": [pair.to_json() for pair in self.lora_inputs],
             "head_layer": self.head_layer,
             "head_dim": self.head_dim,
+            "architecture": self.architecture.to_json(),
+            "eos_tokens": list(self.eos_tokens),
             "export": dict(self.export),
         }
         write_atomic(self.root / RECORD_FILE, canonical_bytes(record))
@@ -127,7 +147,14 @@ def read_record(root: Path) -> ModelFolder:
     """Read model.json without hashing anything; raises ModelError when it is missing or damaged."""
     path = root / RECORD_FILE
     try:
-        return _from_record(root, parse_record(path.read_bytes()))
+        record = parse_record(path.read_bytes())
+        if record.get("v") != RECORD_VERSION and "base_model" in record:
+            raise ModelError(
+                f"The model {root.name} was exported by another version of this program",
+                f"its record has version {record.get('v')}, this program reads {RECORD_VERSION}",
+                f"export it again: fedaigc-edge model export {root.name}",
+            )
+        return _from_record(root, record)
     except FileNotFoundError:
         raise ModelError(
             f"The model {root.name} is not exported yet",
@@ -151,10 +178,16 @@ def _from_record(root: Path, record: dict[str, Json]) -> ModelFolder:
         lora_inputs=tuple(LoraPair.from_json(item) for item in fields.listed("lora_inputs", MAX_PAIRS)),
         head_layer=fields.integer("head_layer", 0),
         head_dim=fields.integer("head_dim", 1),
+        architecture=Architecture.from_json(record["architecture"]),
+        eos_tokens=tuple(_tokens(fields.listed("eos_tokens", MAX_EOS_TOKENS))),
         files={path: hashes.hexadecimal(path) for path in files},
         source=fields.inner("source").record,
         export=fields.inner("export").record,
     )
+
+
+def _tokens(items: list[Json]) -> list[int]:
+    return [Fields({"token": item}, "eos_tokens").integer("token") for item in items]
 
 
 def list_models(models_dir: Path) -> list[dict[str, Json]]:

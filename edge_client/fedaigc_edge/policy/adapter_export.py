@@ -73,15 +73,23 @@ def _write(path: Path, inputs: Mapping[str, FloatArray]) -> None:
         os.fsync(written.fileno())
 
 
-def _reads_back(path: Path, inputs: Mapping[str, FloatArray]) -> bool:
+def read_adapter_inputs(path: Path) -> dict[str, FloatArray]:
+    """The graph inputs that an `.onnx_adapter` file holds: input name -> float32 array; raises ModelError."""
+    quiet_runtimes()
     import onnxruntime as ort
 
     try:
         found = ort.AdapterFormat.read_adapter(str(path)).get_parameters()
+        # Copied: the runtime's arrays point into the file's memory.
+        return {name: np.array(value.numpy(), dtype=np.float32) for name, value in found.items()}
     except Exception as error:  # ORT raises a dozen unrelated classes
         raise ModelError(
             "The adapter file cannot be read back", type(error).__name__, "check the disk"
         ) from error
+
+
+def _reads_back(path: Path, inputs: Mapping[str, FloatArray]) -> bool:
+    found = read_adapter_inputs(path)
     return set(found) == set(inputs) and all(
-        np.array_equal(found[name].numpy(), array) for name, array in inputs.items()
+        np.array_equal(found[name], array) for name, array in inputs.items()
     )

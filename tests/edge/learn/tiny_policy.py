@@ -11,7 +11,7 @@ from fedaigc_edge.learn.torch_policy import TorchPolicy
 from fedaigc_edge.model.content_hashes import hash_folder
 from fedaigc_edge.model.store import HF, ModelFolder
 from tests.learning_values import BASE_MODEL, HEAD_DIM, SHAPE
-from tests.tiny_model import make_tiny_hf_folder
+from tests.tiny_model import TINY_SIZES, make_tiny_hf_folder
 
 
 def tiny_policy(folder: Path, parent: Adapter | None = None, head_layer: int = 1) -> TorchPolicy:
@@ -25,7 +25,7 @@ def tiny_folder(root: Path) -> ModelFolder:
     """A model folder that can be trained; its served half is missing."""
     make_tiny_hf_folder(root / HF)
     files = {f"{HF}/{path}": digest for path, digest in hash_folder(root / HF).items()}
-    return ModelFolder("tiny", root, BASE_MODEL, SHAPE, (), 1, HEAD_DIM, files, {}, {})
+    return ModelFolder("tiny", root, BASE_MODEL, SHAPE, (), 1, HEAD_DIM, TINY_SIZES, (2,), files, {}, {})
 
 
 @pytest.fixture(scope="module")

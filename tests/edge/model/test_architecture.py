@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedaigc.errors import ModelError
+from fedaigc.errors import ModelError, VerificationFailed
 from fedaigc_edge.model.architecture import Architecture, adapter_shape, architecture_of
 
 SMOLLM2 = {
@@ -14,6 +14,7 @@ SMOLLM2 = {
     "num_attention_heads": 9,
     "num_key_value_heads": 3,
     "max_position_embeddings": 8192,
+    "vocab_size": 49152,
     "tie_word_embeddings": True,
 }
 
@@ -27,6 +28,13 @@ def test_smollm2_gives_the_sizes_that_its_weights_have(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert (found.head_dim, found.head_layer, found.tied, found.context) == (64, 20, True, 8192)
     assert dict(found.projections) == {"q_proj": 576, "k_proj": 192, "v_proj": 192}
+
+
+def test_sizes_survive_json(tmp_path: Path) -> None:
+    found = read(tmp_path)
+    assert Architecture.from_json(found.to_json()) == found
+    with pytest.raises(VerificationFailed):
+        Architecture.from_json({**found.to_json(), "layers": 0})
 
 
 def test_a_head_size_of_its_own_is_respected(tmp_path: Path) -> None:

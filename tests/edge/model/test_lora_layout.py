@@ -29,7 +29,7 @@ def adapter() -> Adapter:
 def test_the_fused_inputs_add_each_slots_product_to_its_own_columns(adapter: Adapter) -> None:
     inputs = graph_inputs(adapter, [FUSED])
     x = np.random.default_rng(2).standard_normal((5, 8)).astype(np.float32)
-    added = x @ inputs["a"] @ inputs["b"]
+    added = (x @ inputs["a"] @ inputs["b"])[0]
     a = frozen_a(SHAPE, BASE)
     expected = np.zeros((5, 16), np.float32)
     expected[:, :8] = 2.0 * x @ a["layers.1.q_proj"].T @ adapter.b["layers.1.q_proj"].T
@@ -43,12 +43,14 @@ def test_unfused_inputs_give_the_same_products(adapter: Adapter) -> None:
     for part, (a, b) in zip(
         ("layers.1.q_proj", "layers.1.v_proj"), (("qa", "qb"), ("va", "vb")), strict=True
     ):
-        np.testing.assert_allclose((inputs[a] @ inputs[b]).T, adapter.products()[part], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            (inputs[a] @ inputs[b])[0].T, adapter.products()[part], rtol=1e-5, atol=1e-6
+        )
 
 
 def test_arrays_are_contiguous_float32_of_the_declared_sizes(adapter: Adapter) -> None:
     inputs = graph_inputs(adapter, [FUSED])
-    assert {name: array.shape for name, array in inputs.items()} == {"a": (8, 6), "b": (6, 16)}
+    assert {name: array.shape for name, array in inputs.items()} == {"a": (1, 8, 6), "b": (1, 6, 16)}
     assert all(array.dtype == np.float32 and array.flags.c_contiguous for array in inputs.values())
 
 

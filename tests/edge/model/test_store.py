@@ -8,7 +8,7 @@ import pytest
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.content_hashes import folder_digest, hash_folder
 from fedaigc_edge.model.store import RECORD_FILE, ModelFolder, list_models, model_root, open_model
-from tests.tiny_model import TINY_NAME, copy_of
+from tests.tiny_model import TINY_NAME, TINY_SIZES, copy_of
 
 
 def test_an_exported_model_opens_with_the_hash_of_its_served_folder(tiny_model: ModelFolder) -> None:
@@ -16,6 +16,7 @@ def test_an_exported_model_opens_with_the_hash_of_its_served_folder(tiny_model: 
     assert opened == tiny_model
     assert opened.base_model == folder_digest(hash_folder(tiny_model.onnx))
     assert (opened.head_layer, opened.head_dim) == (1, 64)
+    assert (opened.architecture, opened.eos_tokens) == (TINY_SIZES, (2,))
     assert opened.shape.rank == 4 and len(opened.shape.slots) == 4
 
 
@@ -57,6 +58,15 @@ def test_a_record_that_names_another_hash_is_refused(tiny_model: ModelFolder, tm
     path.write_text(json.dumps({**record, "base_model": "00" * 32}))
     with pytest.raises(ModelError, match="damaged"):
         open_model(models, TINY_NAME)
+
+
+def test_a_record_of_another_version_says_to_export_again(tiny_model: ModelFolder, tmp_path: Path) -> None:
+    models = copy_of(tiny_model, tmp_path)
+    path = models / TINY_NAME / RECORD_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "v": 1}))
+    with pytest.raises(ModelError, match="another version") as refused:
+        open_model(models, TINY_NAME)
+    assert refused.value.do_next.endswith("model export tiny")
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"v": 1}'])

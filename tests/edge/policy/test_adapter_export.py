@@ -8,9 +8,10 @@ import pytest
 
 from fedaigc.adapter import Adapter, AdapterShape, frozen_a
 from fedaigc.arrays import FloatArray
-from fedaigc.errors import StorageError, VerificationFailed
+from fedaigc.errors import ModelError, StorageError, VerificationFailed
+from fedaigc_edge.model.lora_layout import graph_inputs
 from fedaigc_edge.model.store import ModelFolder, open_model
-from fedaigc_edge.policy.adapter_export import export_adapter
+from fedaigc_edge.policy.adapter_export import export_adapter, read_adapter_inputs
 from fedaigc_edge.serve.generator import GenaiGenerator, Sampling
 
 PROMPTS = ("the quick brown fox", "a policy is", "lazy dog jumps over the reward head", "你好")
@@ -104,6 +105,21 @@ def test_equal_adapters_give_equal_files_and_nothing_else_is_left(
         export_adapter(random_adapter(tiny_model), tiny_model, tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_the_file_reads_back_as_the_graphs_inputs(tiny_model: ModelFolder, tmp_path: Path) -> None:
+    adapter = random_adapter(tiny_model)
+    export_adapter(adapter, tiny_model, tmp_path / "a")
+    found = read_adapter_inputs(tmp_path / "a")
+    expected = graph_inputs(adapter, tiny_model.lora_inputs)
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_damaged_adapter_file_is_a_model_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"no adapter")
+    with pytest.raises(ModelError, match="cannot be read"):
+        read_adapter_inputs(tmp_path / "a")
 
 
 def test_an_adapter_for_another_model_is_refused(tiny_model: ModelFolder, tmp_path: Path) -> None:
