@@ -111,5 +111,5 @@ def _payload(body: str) -> bytes:
 
 def _malformed(why: str) -> JoinTokenError:
     return JoinTokenError(
-        "This is not a join token", why, "copy it again, all of it, from `fedaigc-server token create`"
+        "This join token cannot be read", why, "copy it again, all of it, from `fedaigc-server token create`"
     )

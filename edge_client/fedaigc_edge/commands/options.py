@@ -51,10 +51,7 @@ def device_options(command: F) -> F:
 def ready_json_option(command: F) -> F:
     """`--json` of a command that goes on serving."""
     return click.option(
-        "--json",
-        "as_json",
-        is_flag=True,
-        help="One JSON line on stdout when ready, errors as JSON on stderr.",
+        "--json", "as_json", is_flag=True, help="One JSON line on stdout when ready; an error too is JSON."
     )(command)
 
 
