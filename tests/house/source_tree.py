@@ -50,6 +50,6 @@ def source_files() -> list[SourceFile]:
 
 
 def python_files() -> list[Path]:
-    """Every Python file of the project, tests too."""
-    roots = [*PACKAGES.values(), ROOT / "tests"]
+    """Every Python file of the project, benchmarks and tests too."""
+    roots = [*PACKAGES.values(), ROOT / "bench", ROOT / "tests"]
     return [path for root in roots for path in sorted(root.rglob("*.py"))]
