@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fedaigc.errors import Busy, FedaigcError, LedgerError, Unavailable
 from fedaigc_edge.enrolment import CA_FILE, Enrolment
-from fedaigc_edge.evidence.delivery import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, Delivery
+from fedaigc_edge.evidence.delivery import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, BatchRefused, Delivery
 from fedaigc_edge.evidence.outbox import Outbox
 from fedaigc_edge.federation.server_connection import ServerConnection
 from fedaigc_edge.federation.tag_keys import TagKeys
@@ -64,10 +64,11 @@ async def deliver_former(
             try:
                 count = await deliver_owed(node)
                 log.info("former_delivered node=%s entries=%d", node.name, count)
-            except PASSING as error:
-                log.warning("former_delivery=failed node=%s code=%s", node.name, error.code)
             except FedaigcError as error:
-                log.warning("former_delivery=stopped node=%s code=%s", node.name, error.code)
-                hopeless.add(node)
+                passing = isinstance(error, PASSING) and not isinstance(error, BatchRefused)
+                if not passing:
+                    hopeless.add(node)
+                word = "failed" if passing else "stopped"
+                log.warning("former_delivery=%s node=%s code=%s", word, node.name, error.code)
         await sleep(backoff * (0.75 + jitter() / 2))
         backoff = min(backoff * 2, LONGEST_BACKOFF_S)

@@ -22,6 +22,7 @@ from fedaigc.errors import (
     ModelError,
     NotAuthorised,
     SettingsError,
+    StorageError,
     Unavailable,
 )
 from fedaigc.files import folder_lock
@@ -117,6 +118,26 @@ def test_a_device_that_was_revoked_is_silent_from_its_start_though_no_server_ans
             assert (found["ready"], found["supernode"]["state"]) == (False, "stopped")
             assert "revoked" in (await device.http.get("/ready")).text
 
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("name", ["learn.db", "evidence.db"])
+@pytest.mark.parametrize("how", ["emptied", "missing"])
+def test_a_device_whose_memory_was_taken_does_not_start_and_starts_again_with_the_newest_copy(
+    folder: DeviceFolder, name: str, how: str
+) -> None:
+    async def go() -> None:
+        async with running(folder) as device:
+            await device.until(lambda found: found["ready"])
+            await device.http.post("/v1/chat/completions", json=QUESTION)
+
+    asyncio.run(go())
+    path = folder.data / name
+    newest = path.read_bytes()
+    path.unlink() if how == "missing" else path.write_bytes(b"")
+    with pytest.raises(StorageError, match=rf"{name}.*{how}.*newest copy"):
+        folder.device()
+    path.write_bytes(newest)
     asyncio.run(go())
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fedaigc.errors import NotAuthorised, Unavailable
+from fedaigc.canonical import Json
+from fedaigc.errors import LedgerError, NotAuthorised, Unavailable
+from fedaigc_edge.evidence.delivery import BATCH_PATH
 from fedaigc_edge.former_node import set_aside
 from fedaigc_edge.owed_delivery import deliver_former, deliver_owed
 from fedaigc_edge.status import undelivered, undelivered_former
@@ -62,6 +65,24 @@ def test_a_former_node_that_the_server_refuses_keeps_its_evidence_and_is_not_ask
     ledger.failures = [NotAuthorised("revoked")]
     asyncio.run(deliver_former(tmp_path, sleep=_at_once))
     assert (undelivered_former(tmp_path), ledger.batches) == (3, [])
+
+
+def test_a_number_that_was_used_twice_is_not_delivered_for_ever_either(
+    tmp_path: Path, ledger: SmallLedger
+) -> None:
+    owing(tmp_path, ledger, 3)
+    set_aside(tmp_path)
+    honest, refused = ledger.post, []
+
+    async def refuse(path: str, body: dict[str, Json]) -> dict[str, Any]:
+        if path != BATCH_PATH:
+            return await honest(path, body)
+        refused.append(path)
+        raise LedgerError("Node n used the number 1 twice")
+
+    ledger.post = refuse  # type: ignore[method-assign]
+    asyncio.run(deliver_former(tmp_path, sleep=_at_once))
+    assert (undelivered_former(tmp_path), len(refused)) == (3, 1)
 
 
 def test_a_folder_that_was_always_one_node_has_nothing_to_deliver_for_others(tmp_path: Path) -> None:

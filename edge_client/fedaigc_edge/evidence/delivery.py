@@ -28,13 +28,17 @@ MAX_BATCH_BYTES = 900_000
 """Below the server's limit of 1 MiB a batch, with room for the JSON around it."""
 MAX_MONTHS_ASKED = 3
 
-REFUSED_NEXT = "run fedaigc-edge leave --erase, then join with a new token"
+REFUSED_NEXT = "run fedaigc-edge leave --erase --force, then join with a new token"
 """For a ledger that does not say itself what to do."""
 
 FLUSH_S = 2.0
 """Batches leave this often, however many answers there were: the times say little about the callers."""
 FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
+
+
+class BatchRefused(LedgerError):
+    """The ledger refused a batch, and will refuse it for ever: a number in it has another entry there."""
 
 
 class LedgerServer(Protocol):
@@ -119,9 +123,9 @@ class Delivery:
         self._alarm: FedaigcError | None = None
 
     @property
-    def refused(self) -> LedgerError | None:
+    def refused(self) -> BatchRefused | None:
         """Why the ledger takes nothing from this device any more: what is sealed now could not be proven."""
-        return self._alarm if isinstance(self._alarm, LedgerError) else None
+        return self._alarm if isinstance(self._alarm, BatchRefused) else None
 
     async def run(self) -> None:
         """Deliver until cancelled; returns only with an `alarm`, which trying again would not mend."""
@@ -144,7 +148,7 @@ class Delivery:
         """Send one batch and keep its receipts; returns how many entries left the queue.
 
         Raises what the connection raises (nothing was accepted, so trying again is safe), VerificationFailed
-        when a receipt does not check, and LedgerError when a number was used twice: `alarm` is then set.
+        when a receipt does not check, and BatchRefused when a number was used twice: `alarm` is then set.
         """
         try:
             delivered = await self._deliver_batch()
@@ -183,8 +187,8 @@ class Delivery:
         try:
             return await self._server.post(BATCH_PATH, {"items": items})
         except LedgerError as error:
-            # Only the ledger itself says so, and it says the same for ever: the number has another entry.
-            self._alarm = LedgerError(error.what, error.why, error.do_next or REFUSED_NEXT)
+            # Said by the ledger itself, not by the way to it.
+            self._alarm = BatchRefused(error.what, error.why, error.do_next or REFUSED_NEXT)
             log.error("delivery=stopped alarm=%s", self._alarm)
             self._on_refused()
             raise self._alarm from error

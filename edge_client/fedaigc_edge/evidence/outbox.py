@@ -195,7 +195,7 @@ def made_before(path: Path, node: NodeId) -> MadeBefore:
         node,
         "answers would be numbered twice, and the ledger would refuse them",
         "answers",
-        "if no newer one is left, begin as a new node: fedaigc-edge leave, then join with a new token",
+        "if none is left, begin as a new node: fedaigc-edge leave --force, then join with a new token",
     )
 
 

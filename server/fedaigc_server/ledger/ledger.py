@@ -243,7 +243,7 @@ def _reused(node: str, seq: int) -> LedgerError:
         f"Node {node} used the number {seq} twice",
         "another entry was recorded under it before",
         "the device was restored from an old backup, which forgot what privacy it had spent too: on it, run"
-        " fedaigc-edge leave --erase, then join with a new token",
+        " fedaigc-edge leave --erase --force, then join with a new token",
     )
 
 
