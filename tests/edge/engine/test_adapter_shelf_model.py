@@ -69,7 +69,8 @@ class ShelfMachine(RuleBasedStateMachine):
             with pytest.raises(ModelError):
                 self.shelf.acquire(name)
             return
-        if name not in self.inside and self.used() >= 7.5:
+        back = name not in self.inside
+        if back and self.used() >= 7.5:
             self.goes_out(7.5, name)
             if self.used() >= 7.5:
                 with pytest.raises(Busy):
@@ -78,7 +79,8 @@ class ShelfMachine(RuleBasedStateMachine):
         self.shelf.acquire(name)
         self.leases[name] += 1
         self.inside = [each for each in self.inside if each != name] + [name]
-        self.goes_out(8.5, name)
+        if back:
+            self.goes_out(8.5, name)
 
     @precondition(lambda self: any(self.leases.values()))
     @rule(data=st.data())
