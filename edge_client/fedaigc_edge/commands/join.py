@@ -157,9 +157,12 @@ def pull_model(settings: EdgeSettings, silent: bool = False) -> None:
 def serve(settings: EdgeSettings, as_json: bool = False) -> None:
     """Run the daemon in the foreground until it is told to stop; say when it is ready."""
     with ended_by_signals(STOPPED):
+        from fedaigc.files import PRIVATE_FOLDER
         from fedaigc_edge.banner import show_banner, show_ready_line
         from fedaigc_edge.node import run_device
 
+        # For what libraries open by themselves, such as turned log files.
+        os.umask(0o777 & ~PRIVATE_FOLDER)
         run_device(settings, show_ready_line if as_json else show_banner)
 
 

@@ -66,7 +66,7 @@ def deliver_here(folder: Path, erase: bool) -> None:
     if left and erase:
         raise _undelivered(folder, left, problem or "they are of former nodes of this folder", erase)
     if undelivered(folder):
-        click.echo(f"{left} fingerprints stay undelivered in {folder}: {problem}.", err=True)
+        click.echo(f"{_fingerprints(left)} undelivered, kept in {folder}: {problem}.", err=True)
 
 
 def _try(folder: Path) -> str:
@@ -79,7 +79,7 @@ def _try(folder: Path) -> str:
     try:
         asyncio.run(bounded())
     except FedaigcError as error:
-        return str(error)
+        return f"{error.what}: {error.why}" if error.why else error.what
     except TimeoutError:
         return f"{WAIT_S:.0f} seconds were not enough"
     return ""
@@ -90,9 +90,11 @@ def _may_deliver(folder: Path) -> bool:
 
 
 def _tell(count: int) -> None:
-    click.echo(
-        f"Delivering {count} fingerprints to the ledger, for at most {WAIT_S:.0f} seconds ...", err=True
-    )
+    click.echo(f"Delivering {_fingerprints(count)} to the ledger, for at most {WAIT_S:.0f} seconds", err=True)
+
+
+def _fingerprints(count: int) -> str:
+    return "1 fingerprint" if count == 1 else f"{count} fingerprints"
 
 
 def _undelivered(folder: Path, count: int, why: str, erase: bool) -> Unavailable:
@@ -102,7 +104,7 @@ def _undelivered(folder: Path, count: int, why: str, erase: bool) -> Unavailable
         else "then they stay in the folder, and are delivered when a device runs there again"
     )
     return Unavailable(
-        f"{count} fingerprints are not delivered, so the device in {folder} did not leave",
+        f"{_fingerprints(count)} not delivered yet, so the device in {folder} did not leave",
         why,
         f"run the same command again when the server can be reached; or add --force, {lost}",
     )

@@ -86,7 +86,7 @@ def test_a_device_whose_server_is_away_stays_joined_with_all_it_owes_unless_forc
     ledger.failures = [Unavailable("The server is away", "the test says so", "wait")]
     result = _leave(tmp_path, *extra)
     assert result.exit_code == Unavailable.exit_code
-    assert "3 fingerprints are not delivered" in result.stderr
+    assert "3 fingerprints not delivered yet" in result.stderr
     assert "--force" in result.stderr
     assert (undelivered(tmp_path), is_enrolled(tmp_path)) == (3, True)
     assert StandingRecord(tmp_path).current.state is State.ACTIVE
@@ -103,7 +103,7 @@ def test_a_running_device_that_cannot_deliver_is_not_stopped(
     with running_daemon(tmp_path, {"/status/full": (200, stuck)}) as stand:
         result = _leave(tmp_path)
     assert result.exit_code == Unavailable.exit_code
-    assert "7 fingerprints are not delivered" in result.stderr
+    assert "7 fingerprints not delivered yet" in result.stderr
     assert ("POST", "/leave", None) not in stand.asked
 
 
@@ -116,7 +116,7 @@ def test_a_revoked_device_leaves_with_what_no_server_takes_but_is_not_erased_by_
     assert refused.exit_code == Unavailable.exit_code
     result = _leave(tmp_path)
     assert result.exit_code == 0, result.output
-    assert "2 fingerprints stay undelivered" in result.stderr
+    assert "2 fingerprints undelivered, kept" in result.stderr
     assert undelivered(tmp_path) == 2
     assert _leave(tmp_path, "--erase", "--yes", "--force").exit_code == 0
     assert not is_enrolled(tmp_path)
