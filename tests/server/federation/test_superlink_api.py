@@ -14,6 +14,7 @@ from fedaigc.errors import ProcessFailed, Unavailable
 from fedaigc.files import private_folder
 from fedaigc.join_token import JoinToken
 from fedaigc_server.certificates import ensure_certificates
+from fedaigc_server.clock import Clock
 from fedaigc_server.federation.processes import FlowerProcesses
 from fedaigc_server.federation.superlink_api import ENDED, GONE, RUNNING, SuperLinkApi
 from fedaigc_server.registry import flower_key_pem
@@ -45,7 +46,7 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowerProcesses
     made: list[FlowerProcesses] = []
 
     async def serve() -> None:
-        processes = FlowerProcesses(data, certificates, lambda: None)
+        processes = FlowerProcesses(data, certificates, lambda: None, Clock())
         made.append(processes)
         await processes.start()
         loops.append(asyncio.get_running_loop())
