@@ -31,7 +31,11 @@ CONFINED = {
         "fedaigc_edge/learn/private_step.py",
         "fedaigc_edge/model/hf_folder.py",
     },
-    "onnxruntime": {"fedaigc_edge/policy/adapter_export.py", "fedaigc_edge/model/lora_inputs.py"},
+    "onnxruntime": {
+        "fedaigc_edge/policy/adapter_export.py",
+        "fedaigc_edge/model/lora_inputs.py",
+        "fedaigc_edge/engine/graph_session.py",
+    },
     "onnxruntime_genai": {"fedaigc_edge/serve/generator.py"},
 }
 FILES = source_files()

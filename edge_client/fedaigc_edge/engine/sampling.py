@@ -30,6 +30,11 @@ class Sampling:
     seed: int | None = None
     logprobs: int | None = None
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether the same request must give the same answer again."""
+        return self.temperature == 0 or self.seed is not None
+
 
 @dataclass(frozen=True)
 class Grammar:
