@@ -11,7 +11,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install model demo test test-all lint format clean
+.PHONY: help install model demo test test-all lint format clean bench-serving bench-sweep bench-loop-lag
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -43,6 +43,18 @@ test: lint model  ## static checks and every quick test
 test-all: lint model  ## also the tests that start real processes and kill them
 	$(BIN)/python -m pytest
 
+# QUICK=1 measures less, in under four minutes.
+BENCH = $(BIN)/python -m bench.$(1) --models $(MODELS) --model $(MODEL) $(if $(QUICK),--quick)
+
+bench-serving: $(STAMP) model  ## our server with everything on beside llama.cpp's, on one core (QUICK=1)
+	@$(call BENCH,serving)
+
+bench-sweep: $(STAMP) model  ## prompts of 64 to 4096 tokens: prefill, decode, memory (QUICK=1)
+	@$(call BENCH,sweep)
+
+bench-loop-lag: $(STAMP) model  ## how late the event loop runs with 128 callers (QUICK=1)
+	@$(call BENCH,loop_lag)
+
 lint: $(STAMP)  ## ruff, mypy strict, Dockerfiles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,4 +66,4 @@ format: $(STAMP)  ## let ruff rewrite the sources
 	$(BIN)/ruff format .
 
 clean:  ## remove what the targets made, the virtual environment excepted
-	rm -rf .demo .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .demo .bench .mypy_cache .ruff_cache .hypothesis build dist

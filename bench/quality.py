@@ -16,7 +16,7 @@ from bench.failure import BenchFailed
 from bench.llama import Llama
 from bench.prose import windows
 from fedaigc.fingerprint import blob_digest
-from fedaigc_edge.model.store import RECORD_FILE
+from fedaigc_edge.model.store import read_record
 
 SECONDS = 1800.0
 
@@ -31,9 +31,9 @@ class Quality:
 
     def ours(self) -> float:
         """Of the graph that the device serves."""
-        record = json.loads((self.model_root / RECORD_FILE).read_text(encoding="utf-8"))
+        model = read_record(self.model_root)
         words = [sys.executable, "-m", "bench.served_perplexity", self.model_root, self._text(), _threads()]
-        return self._known(f"ours-{record['base_model'][:16]}", lambda: _printed(words))
+        return self._known(f"ours-{model.base_model[:16]}", lambda: _printed(words))
 
     def llama(self, llama: Llama, gguf: Path) -> float:
         """Of a GGUF file in llama.cpp."""

@@ -6,6 +6,7 @@ A process of its own, so that the logits of a whole window (200 MB) are given ba
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,39 +14,38 @@ import numpy as np
 import numpy.typing as npt
 
 from fedaigc_edge.model.quiet_runtime import quiet_runtimes
+from fedaigc_edge.model.store import ModelFolder, read_record
 
 
-def perplexity(graph: Path, windows: npt.NDArray[np.int64], threads: int) -> float:
+def perplexity(model: ModelFolder, windows: npt.NDArray[np.int64], threads: int) -> float:
     """Of each token given those before it in its window, in teacher forcing."""
     quiet_runtimes()
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
-    session = ort.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-    losses = [_losses(session, window) for window in windows]
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(model.batch_graph), options, providers=["CPUExecutionProvider"])
+    sizes = model.architecture
+    nothing_yet = np.zeros((1, sizes.kv_heads, 0, sizes.head_dim), np.float32)
+    pasts = [item.name for item in session.get_inputs() if item.name.startswith("past_key_values.")]
+    losses = [_losses(session, window, dict.fromkeys(pasts, nothing_yet)) for window in windows]
     return float(np.exp(np.mean(losses)))
 
 
-def _losses(session: Any, window: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def _losses(session: Any, window: npt.NDArray[np.int64], past: Mapping[str, Any]) -> npt.NDArray[np.float64]:
     length = len(window)
-    feeds = {
+    ask = {
         "input_ids": window[None],
         "attention_mask": np.ones((1, length), np.int64),
-        "position_ids": np.arange(length)[None],
         "logit_rows": np.arange(length),
     }
-    needed = {item.name: item.shape for item in session.get_inputs()}
-    feeds = {name: value for name, value in feeds.items() if name in needed}
-    for name, shape in needed.items():
-        if name.startswith("past_key_values."):
-            feeds[name] = np.zeros((1, shape[1], 0, shape[3]), np.float32)
-    (logits,) = session.run(["logits"], feeds)
-    scores = logits.reshape(length, -1)[:-1].astype(np.float64)
+    (logits,) = session.run(["logits"], {**ask, **past})
+    scores = logits[:-1].astype(np.float64)
     top = scores.max(axis=-1, keepdims=True)
     total = np.log(np.exp(scores - top).sum(axis=-1)) + top[:, 0]
     return np.asarray(total - scores[np.arange(length - 1), window[1:]])
 
 
 if __name__ == "__main__":
-    print(perplexity(Path(sys.argv[1]) / "onnx" / "model.onnx", np.load(sys.argv[2]), int(sys.argv[3])))
+    print(perplexity(read_record(Path(sys.argv[1])), np.load(sys.argv[2]), int(sys.argv[3])))

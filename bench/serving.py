@@ -60,7 +60,8 @@ def measure(options: BenchOptions) -> dict[str, float | None]:
         _show(load, played[load.callers])
     show("Memory after the run", ("server", "RSS MB"), memory)
     governed = _governance_ms([short, played[1]])
-    cost = adapter_cost(options.models, options.model, run, size.adapter_rounds)
+    costs = adapter_cost(options.models, options.model, run, size.adapter_rounds)
+    show("What an active adapter takes of decode", ("answers at one time", "share"), list(costs.items()))
     quality = Quality(options.model_root, options.bench, size.windows)
     figures = {
         "c1_vs_q41": ratio(played[1], OURS, Q41),
@@ -69,7 +70,7 @@ def measure(options: BenchOptions) -> dict[str, float | None]:
         "c4_vs_q40": ratio(played[4], OURS, Q40),
         "c4_ttft_s": statistics.median(_ttfts(played[4], OURS)),
         "c16_fairness": statistics.median(one.fairness for one in played[16][OURS]),
-        "adapter_cost": cost,
+        "adapter_cost": costs[1],
         "governance_ms_p50": percentile(governed, 0.5) if governed else None,
         "governance_ms_p99": percentile(governed, 0.99) if governed else None,
         "ppl_ours": quality.ours(),
