@@ -1,4 +1,4 @@
-"""Ten thousand random jobs for the engine: lengths, cancels, impossible wishes; then nothing is still held."""
+"""Ten thousand random jobs for the engine: lengths, cancels, impossible wishes; nothing stays held."""
 
 from __future__ import annotations
 
