@@ -60,10 +60,11 @@ def read_mark(path: Path) -> Mark | None:
     return _highest(path, data)[0]
 
 
-def raise_mark(path: Path, mark: Mark) -> None:
-    """Write `mark` durably, unless its owner's is as high already. Raises StorageError: the old one holds.
+def raise_mark(path: Path, mark: Mark, sync: bool = True) -> None:
+    """Write `mark`, unless its owner's is as high already. Raises StorageError: the old one holds.
 
-    Once the file is there, several threads and processes may do so: none of them can lower it.
+    It is on the disk when this returns, or without `sync` when the system gets to it: kill -9 loses nothing
+    then, a power cut may leave the mark of some seconds before, which is too low and never too high. Once the file is there, several threads and processes may do so: none of them can lower it.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -79,7 +80,8 @@ def raise_mark(path: Path, mark: Mark) -> None:
                 _write_whole(path, mark)
             elif mark.height > known.height:
                 os.pwrite(descriptor, mark.to_bytes(), (1 - slot) * SLOT_BYTES)
-                os.fdatasync(descriptor)
+                if sync:
+                    os.fdatasync(descriptor)
     except OSError as error:
         raise _unusable(path, error) from error
     finally:

@@ -98,12 +98,13 @@ class MadeBefore:
             list(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
         self.note(height, **facts)
 
-    def note(self, height: int, **facts: Json) -> None:
+    def note(self, height: int, sync: bool = True, **facts: Json) -> None:
         """Raise the mark, after the commit and before anyone acts on it; a lower one changes nothing.
 
-        On the disk when it returns. Raises StorageError: then the caller must not act on what it committed.
+        On the disk when it returns, unless not `sync`ed. Raises StorageError: then the caller must not act
+        on what it committed.
         """
-        raise_mark(self._marker, Mark(self.owner, height, facts))
+        raise_mark(self._marker, Mark(self.owner, height, facts), sync)
 
     def older(self, why: str) -> StorageError:
         """The error for a database that is not the one that was last in use here."""

@@ -238,7 +238,7 @@ def test_killed_between_the_commit_and_its_mark_it_starts_again_and_no_number_re
 def test_nobody_is_told_of_a_number_that_is_not_marked(
     outbox: Outbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(made: object, height: int) -> None:
+    def full(made: object, height: int, sync: bool) -> None:
         raise StorageError("Cannot write the mark", "the disk is full", "free some space")
 
     with monkeypatch.context() as failing:
@@ -251,7 +251,9 @@ def test_nobody_is_told_of_a_number_that_is_not_marked(
 
 def test_a_group_costs_one_mark(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     marks: list[int] = []
-    monkeypatch.setattr("fedaigc.made_before.MadeBefore.note", lambda made, height: marks.append(height))
+    monkeypatch.setattr(
+        "fedaigc.made_before.MadeBefore.note", lambda made, height, sync: marks.append(height)
+    )
     release = threading.Event()
     outbox._writer.submit(lambda connection: release.wait(5))
     futures = [outbox.seal(output(number)) for number in range(40)]
