@@ -94,6 +94,7 @@ def test_the_shipped_file_names_every_key_with_its_default() -> None:
         "model",
         "name",
         "serve",
+        "batching",
         "budget",
         "federation",
     }

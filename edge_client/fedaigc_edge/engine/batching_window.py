@@ -41,7 +41,7 @@ class WindowSettings:
         interval_s: how often the window is adapted, 0.05 to 60.
     """
 
-    window_ms: float = 100.0
+    window_ms: float = 20.0
     max_batch: int = 128
     first_token_ms: float = 500.0
     queue_share: float = 0.3

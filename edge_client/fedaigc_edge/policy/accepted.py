@@ -29,8 +29,9 @@ MANIFEST_FILE = "manifest"
 ADAPTER_FILE = "adapter.safetensors"
 HEAD_FILE = "head.safetensors"
 SERVED_FILE = "policy.onnx_adapter"
-KEPT_VERSIONS = 2
-"""The current version and its parent, to fall back to when the current one's files are damaged."""
+KEPT_VERSIONS = 3
+"""The current version and as many before it as a device keeps resident; the parent is also what it falls back
+to when the current files are damaged."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def test_the_bounds_themselves_are_allowed(window_ms: float, max_batch: int) -> 
 
 
 def test_with_nothing_running_a_prompt_never_waits() -> None:
-    window = BatchingWindow()
+    window = BatchingWindow(WindowSettings(window_ms=100.0))
     window.admitted(10.0, [0.0])
     assert window.may_admit(10.0, 1, 0)
     assert not window.may_admit(10.0, 1, 1)
@@ -86,19 +86,19 @@ def test_a_full_batch_does_not_wait_for_the_window() -> None:
 
 
 def test_new_settings_keep_what_was_learned_unless_they_say_another_window() -> None:
-    window = BatchingWindow(WindowSettings(interval_s=1.0))
+    window = BatchingWindow(WindowSettings(window_ms=100.0))
     window.may_admit(0.0, 0, 0)
     window.admitted(0.5, [9.0] * 20)
     window.may_admit(1.0, 0, 0)
     assert window.window_ms == 50.0
-    window.update(WindowSettings(max_batch=16))
+    window.update(WindowSettings(window_ms=100.0, max_batch=16))
     assert window.window_ms == 50.0 and window.may_admit(0.5, 16, 1)
     window.update(WindowSettings(window_ms=200.0))
     assert window.window_ms == 200.0 and window.settings.max_batch == 128
 
 
 def test_an_interval_in_which_nothing_happened_changes_nothing() -> None:
-    window = BatchingWindow()
+    window = BatchingWindow(WindowSettings(window_ms=100.0))
     for second in range(20):
         window.may_admit(float(second), 1, 1)
     assert window.window_ms == 100.0

@@ -28,7 +28,7 @@ ONE, TWO = PolicyVersion(1), PolicyVersion(2)
 @pytest.fixture
 def releases(tiny_model: ModelFolder) -> Releases:
     server = Releases(tiny_model)
-    for _ in range(3):
+    for _ in range(4):
         server.release()
     return server
 
@@ -57,13 +57,13 @@ def test_keeping_alone_accepts_nothing(kept: AcceptedPolicies, releases: Release
     assert (kept.newest().version, kept.newest().manifest) == (1, policy.digest)
 
 
-def test_the_newest_and_its_parent_are_kept_and_older_ones_go(
+def test_the_newest_three_are_kept_and_older_ones_go(
     kept: AcceptedPolicies, releases: Releases, tmp_path: Path
 ) -> None:
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         (tmp_path / "policy" / f".{number}.99.part").mkdir()
         kept.accept(kept.keep(releases.policy_blobs(number)))
-    assert sorted(path.name for path in (tmp_path / "policy").iterdir()) == ["2", "3", CURRENT_FILE]
+    assert sorted(path.name for path in (tmp_path / "policy").iterdir()) == ["2", "3", "4", CURRENT_FILE]
 
 
 @pytest.mark.parametrize("file", [MANIFEST_FILE, ADAPTER_FILE, HEAD_FILE])
