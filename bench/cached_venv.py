@@ -15,7 +15,7 @@ BUILD_SECONDS = 3600.0
 """Some packages are compiled from their source: a quarter of an hour on one core."""
 
 
-def cached_venv(folder: Path, requirements: Sequence[str]) -> Path:
+def cached_venv(folder: Path, requirements: Sequence[str], constraints: Path | None = CONSTRAINTS) -> Path:
     """The Python of a virtual environment at `folder` that has `requirements`; made when it is not there.
 
     Wheels are kept in `folder`/wheels, so that what was compiled once is not compiled again. Raises
@@ -28,7 +28,8 @@ def cached_venv(folder: Path, requirements: Sequence[str]) -> Path:
     say(f"installing {', '.join(requirements)} into {folder} (once)")
     _run(sys.executable, "-m", "venv", "--clear", folder)
     wheels = folder / "wheels"
-    _run(python, "-m", "pip", "wheel", "-q", "-w", wheels, "-c", CONSTRAINTS, *requirements)
+    limits = ("-c", constraints) if constraints is not None else ()
+    _run(python, "-m", "pip", "wheel", "-q", "-w", wheels, *limits, *requirements)
     _run(python, "-m", "pip", "install", "-q", "--no-index", "--find-links", wheels, *requirements)
     stamp.write_text(wanted, encoding="utf-8")
     return python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import signal
 import sys
@@ -14,6 +15,9 @@ from typing import Any, NoReturn
 
 from bench.failure import BenchFailed
 from tests.daemons import StoryFailed
+
+BUSY_LOAD = 0.7
+"""Running processes on average, above which others disturb the measurement."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ def bench_main(name: str, measure: Callable[[BenchOptions], Mapping[str, Any]]) 
     # The servers that it started must end with it, so a stop has to unwind.
     signal.signal(signal.SIGTERM, _stop)
     given.bench.mkdir(exist_ok=True)
+    if os.getloadavg()[0] > BUSY_LOAD:
+        say(f"the machine is busy (load {os.getloadavg()[0]:.1f}): even ratios mean little")
     options = BenchOptions(given.models.resolve(), given.model, given.bench.resolve(), given.quick)
     try:
         figures = measure(options)
