@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,26 @@ def test_text_that_no_model_can_read_is_refused_without_quoting_it(codec: TextCo
     with pytest.raises(RequestInvalid) as refused:
         codec.encode_chat(chat("fine"), [{"name": text}])
     assert refused.value.field == "tools"
+
+
+def test_a_tool_that_is_nested_without_end_is_refused(codec: TextCodec) -> None:
+    tool: dict[str, Any] = {}
+    for _ in range(3_000):
+        tool = {"a": tool}
+    with pytest.raises(RequestInvalid) as refused:
+        codec.encode_chat(chat("fine"), [tool])
+    assert refused.value.field == "tools"
+
+
+def test_other_threads_run_while_a_long_text_is_encoded(codec: TextCodec) -> None:
+    text = "the quick brown fox " * 20_000
+    ran = 0
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(codec.encode, text)
+        while not waiting.done():
+            time.sleep(0)
+            ran += 1
+    assert ran > 5
 
 
 def test_threads_share_a_codec(codec: TextCodec) -> None:
