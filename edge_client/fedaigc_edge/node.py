@@ -21,6 +21,8 @@ from fedaigc.identifiers import PolicyVersion
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.banner import show_banner
 from fedaigc_edge.commands.daemon_call import API_FILE, SOCKET_FILE
+from fedaigc_edge.engine.generator import Generator
+from fedaigc_edge.engine.threaded_generator import ThreadedGenerator
 from fedaigc_edge.enrolment import CA_FILE, Enrolment
 from fedaigc_edge.evidence.delivery import Delivery
 from fedaigc_edge.evidence.outbox import Outbox
@@ -37,11 +39,10 @@ from fedaigc_edge.listening import Listening, loopback_socket, private_unix_sock
 from fedaigc_edge.local_socket import DaemonActs, socket_app
 from fedaigc_edge.log_lines import begin_logging
 from fedaigc_edge.loops import Loops
-from fedaigc_edge.model.store import open_model
+from fedaigc_edge.model.store import ModelFolder, open_model
 from fedaigc_edge.owed_delivery import deliver_former
 from fedaigc_edge.policy.hot_swap import ActivePolicy
 from fedaigc_edge.policy.receive import PolicyReceiver
-from fedaigc_edge.serve.generation_slots import GenerationSlots
 from fedaigc_edge.serve.generator import GenaiGenerator
 from fedaigc_edge.serve.http_api import HttpApi
 from fedaigc_edge.serve.pipeline import Pipeline
@@ -49,7 +50,7 @@ from fedaigc_edge.serve.policy_gate import PolicyGate
 from fedaigc_edge.serve.readiness import Readiness
 from fedaigc_edge.serve.served_model import ServedModel
 from fedaigc_edge.serve.serving_metrics import ServingMetrics
-from fedaigc_edge.settings import EdgeSettings
+from fedaigc_edge.settings import EdgeSettings, ServeSettings
 from fedaigc_edge.standing import Standing, StandingRecord, State
 from fedaigc_edge.status import EVIDENCE_FILE, LEARN_FILE, identity_part, undelivered_former
 from fedaigc_edge.stopping import StopRequest
@@ -93,6 +94,10 @@ def _require_not_left(data: Path, standing: Standing) -> None:
             standing.reason,
             "run the join command again, with the same token to return or a new one to start anew",
         )
+
+
+def _load_generator(model: ModelFolder, serve: ServeSettings) -> Generator:
+    return ThreadedGenerator(GenaiGenerator(model, serve.threads), serve.slots, serve.waiting)
 
 
 class Device:
@@ -156,7 +161,7 @@ class Device:
         self._pipeline: Pipeline | None = None
         self._receiver: PolicyReceiver | None = None
         self._poll: PolicyPoll | None = None
-        self._slots: GenerationSlots | None = None
+        self._generator: Generator | None = None
         self._loops = Loops()
         self._api: Listening | None = None
         self._stop = stop or StopRequest()
@@ -207,20 +212,19 @@ class Device:
 
     async def _load_model(self) -> None:
         started = time.monotonic()
-        generator = await asyncio.to_thread(GenaiGenerator, self._model, self._settings.serve.threads)
+        serve, budget = self._settings.serve, self._settings.budget
+        generator = await asyncio.to_thread(_load_generator, self._model, serve)
+        self._generator = generator
         active = ActivePolicy(generator)
         receiver = PolicyReceiver(
             self._settings.data / "policy", self._enrolment.release_key, self._model, active
         )
         version = await asyncio.to_thread(receiver.restore)
         self._receiver = receiver
-        serve, budget = self._settings.serve, self._settings.budget
-        self._slots = GenerationSlots(serve.slots, serve.waiting)
         self._pipeline = Pipeline(
             ServedModel(self._settings.model),
             self._gate,
             TokenBudget(budget.tokens, budget.window_s, time.monotonic),
-            self._slots,
             generator,
             active,
             self._outbox,
@@ -244,8 +248,8 @@ class Device:
         if self._pipeline is not None:
             # What a cut stream handed over is sealed before the evidence is closed.
             await self._pipeline.end()
-        if self._slots is not None:
-            self._slots.close()
+        if self._generator is not None:
+            await asyncio.to_thread(self._generator.close)
 
     def _hurry(self) -> None:
         if self._api is not None:

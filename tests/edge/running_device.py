@@ -25,7 +25,7 @@ from fedaigc_edge.model.store import ModelFolder
 from fedaigc_edge.node import Device
 from fedaigc_edge.settings import EdgeSettings, FederationSettings, ServeSettings
 from tests.edge.enrolled import enrolled
-from tests.edge.serve.scripted import ScriptedGenerator
+from tests.edge.serve.scripted_generator import ScriptedGenerator
 from tests.edge.tls_server import TestCa
 from tests.tiny_model import TINY_SIZES
 
@@ -84,12 +84,12 @@ def device_folder(
     _play_flower(tmp_path / "bin", monkeypatch)
     folder = DeviceFolder(data, generator)
 
-    def load(model: ModelFolder, threads: int) -> ScriptedGenerator:
+    def load(model: ModelFolder, serve: ServeSettings) -> ScriptedGenerator:
         folder.load()
         return generator
 
     monkeypatch.setattr(node, "open_model", lambda models, name: _model(tmp_path, name, generator.base_model))
-    monkeypatch.setattr(node, "GenaiGenerator", load)
+    monkeypatch.setattr(node, "_load_generator", load)
     return folder
 
 

@@ -38,7 +38,7 @@ from fedaigc_edge.settings import EdgeSettings
 from fedaigc_edge.standing import StandingRecord, State
 from tests.edge.enrolled import enrolled
 from tests.edge.running_device import QUESTION, DeviceFolder, PlayedServer, device_folder, running
-from tests.edge.serve.scripted import ScriptedGenerator
+from tests.edge.serve.scripted_generator import ScriptedGenerator
 from tests.edge.tls_server import make_ca, tls_server
 
 REVOKED = NotAuthorised("This node was revoked", "lost laptop", "ask the operator for a new token")

@@ -1,49 +1,26 @@
-"""Generate under one pinned policy in a worker thread, handing text to the caller while it comes."""
+"""Generate under one pinned policy, handing text to the caller while it comes."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Protocol
 
+from fedaigc.errors import RequestInvalid
 from fedaigc.identifiers import PolicyVersion
-from fedaigc_edge.serve.generation_slots import CallerGone, GenerationSlots
-from fedaigc_edge.serve.generator import Generator, Piece, Sampling
+from fedaigc_edge.engine.generator import EngineTimes, Generation, Generator, Job
+from fedaigc_edge.serve.best_of import Candidate, Ranking, rank
+from fedaigc_edge.serve.choice_text import ChoiceText, Delta, TokenLogprob
+from fedaigc_edge.serve.merged_pieces import Step, steps
+from fedaigc_edge.serve.policies import Policies, PolicyInForce
+from fedaigc_edge.serve.request import CallerGone
 from fedaigc_edge.serve.reservation import Reservation
 from fedaigc_edge.serve.served_model import ServedModel
-from fedaigc_edge.serve.stop_text import StopText
+from fedaigc_edge.serve.stage_clock import StageClock
 from fedaigc_edge.step import Maker, made_only_by
 
-
-class PolicyInForce(Protocol):
-    """One policy version, and the adapter that it is loaded under (None for the base model)."""
-
-    @property
-    def version(self) -> PolicyVersion:
-        """Its number; 0 is the base model."""
-        ...
-
-    @property
-    def adapter_name(self) -> str | None:
-        """What the generator knows it by."""
-        ...
-
-
-class Policies(Protocol):
-    """The policy that is in force, and a lease on it for the length of one generation."""
-
-    @property
-    def current(self) -> PolicyInForce:
-        """The version that a request would meet now."""
-        ...
-
-    def lease(self) -> AbstractContextManager[PolicyInForce]:
-        """Pin the current version: it stays loaded until the block ends. May be entered in any thread."""
-        ...
+MAX_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -64,8 +41,8 @@ class Caller(Protocol):
     gone: asyncio.Event
     """Set when the caller has left."""
 
-    async def deliver(self, head: AnswerHead, text: str) -> None:
-        """Hand over the next piece of a streamed answer; never empty."""
+    async def deliver(self, head: AnswerHead, deltas: Sequence[Delta]) -> None:
+        """Hand over what came at one moment of a streamed answer; none of it is empty."""
         ...
 
 
@@ -77,16 +54,32 @@ _GENERATION = _Generation()
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the caller got, or gets next. Made by `generate` only; `repr` never shows the text."""
+class Choice:
+    """One output of an answer; `repr` never shows its text."""
 
-    head: AnswerHead
+    index: int
     text: str = field(repr=False)
     """Of a caller who left a stream: what was handed over until then."""
     finish: str
     """stop, length, cancelled or failed."""
     tokens: int
-    """Generated tokens."""
+    """Tokens generated for it."""
+    logprobs: tuple[TokenLogprob, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the caller got, or gets next. Made by `generate` only."""
+
+    head: AnswerHead
+    choices: tuple[Choice, ...]
+    """At least one, in the order of prompts and then of choices; each is an output of its own."""
+    completion_tokens: int
+    """Generated tokens, those of candidates that were not chosen too."""
+    cached_tokens: int
+    """Prompt tokens that did not have to be computed."""
+    ranking: Ranking | None
+    """How the best of several was chosen."""
     failure: Exception | None
     """What ended a stream after some of it was handed over: that part is sealed, then this is raised."""
     maker: InitVar[_Generation]
@@ -94,134 +87,204 @@ class Answer:
     def __post_init__(self, maker: _Generation) -> None:
         made_only_by(maker, _GENERATION, "generate")
 
+    @property
+    def finish(self) -> str:
+        """How the whole of it ended: as its first choice did, unless another was cut."""
+        finishes = [choice.finish for choice in self.choices]
+        return next((finish for finish in finishes if finish in ("failed", "cancelled")), finishes[0])
+
 
 async def generate(
     reservation: Reservation,
     caller: Caller,
     generator: Generator,
     policies: Policies,
-    slots: GenerationSlots,
     model: ServedModel,
+    clock: StageClock | None = None,
 ) -> Answer:
-    """Generate until the model, a stop sequence, the limit or the caller ends it.
+    """Generate every choice until the model, a stop sequence, the limit or the caller ends it.
 
-    Raises Busy, UnknownModel when the policy changed under a request that pins one, CallerGone when the
-    caller left before anything was handed over, and what the generator raises before that.
+    The policy is leased for the whole of it. Raises Busy, UnknownModel for a version that is not resident,
+    CallerGone when the caller left before anything was handed over, and what the generator raises before
+    that.
     """
-    run = _Run(reservation, generator, policies, model)
-    work = await slots.start(run.work, caller.gone)
-    leaving = asyncio.ensure_future(_cancel_when_gone(caller.gone, run.cancelled))
-    texts: list[str] = []
-    failure: Exception | None = None
-    try:
-        async for text in run.texts():
-            if caller.streams and not caller.gone.is_set():
-                await caller.deliver(run.head, text)
-                texts.append(text)
-            elif not caller.streams:
-                texts.append(text)
-        await asyncio.shield(work)
-    except Exception as error:
-        if not (caller.streams and texts):
-            raise
-        failure = error
-    finally:
-        run.cancelled.set()
-        leaving.cancel()
-    if caller.gone.is_set() and not (caller.streams and texts):
-        raise CallerGone("The caller left before anything was handed over", "", "ask again")
-    finish = "failed" if failure else "cancelled" if caller.gone.is_set() else run.finish
-    return Answer(run.head, "".join(texts), finish, run.tokens, failure, _GENERATION)
-
-
-async def _cancel_when_gone(gone: asyncio.Event, cancelled: threading.Event) -> None:
-    await gone.wait()
-    cancelled.set()
+    request = reservation.permit.request
+    pinned = model.pinned(request.model, policies.resident_versions)
+    with policies.lease(pinned) as policy:
+        head = AnswerHead(reservation, policy.version, model.versioned(policy.version))
+        run = _Run(head, caller, generator, policy, clock or StageClock())
+        await run.to_end()
+    return run.answer()
 
 
 class _Run:
-    """The part of a generation that runs in its thread, and the way its text takes to the event loop."""
-
-    head: AnswerHead
+    """The generations of one request."""
 
     def __init__(
-        self, reservation: Reservation, generator: Generator, policies: Policies, model: ServedModel
+        self,
+        head: AnswerHead,
+        caller: Caller,
+        generator: Generator,
+        policy: PolicyInForce,
+        clock: StageClock,
     ) -> None:
-        self.cancelled = threading.Event()
-        self.finish = "cancelled"
-        self.tokens = 0
-        self._reservation = reservation
+        request = head.reservation.permit.request
+        self._head = head
+        self._caller = caller
+        self._policy = policy
+        self._clock = clock
+        self._best_of = request.best_of > 1
+        # Of several candidates nothing can be shown before all are there.
+        self._streams = caller.streams and not self._best_of
+        count = len(head.reservation.prompts) * request.choices
+        limit = head.reservation.max_tokens
+        self._texts = [ChoiceText(i, request.stop, limit, generator.token_bytes) for i in range(count)]
+        self._kept: list[list[Delta]] = [[] for _ in range(count)]
         self._generator = generator
-        self._policies = policies
-        self._model = model
-        self._loop = asyncio.get_running_loop()
-        self._texts: asyncio.Queue[str | None] = asyncio.Queue()
+        self._generations: Sequence[Generation] = ()
+        self._failure: Exception | None = None
+        self._ranking: Ranking | None = None
+        self._chosen = 0
 
-    def work(self) -> None:
-        """Generate; runs in a worker thread. Whatever happens, the reader is told that no more text comes."""
-        try:
-            with self._policies.lease() as policy:
-                self._generate(policy)
-        finally:
-            self._tell(None)
+    async def to_end(self) -> None:
+        """Run every generation to its last piece; raises what `generate` raises."""
+        if self._caller.gone.is_set():
+            raise _gone()
+        meter = self._head.reservation.meter
+        with self._clock.generation(self._times):
+            self._generations = _started(self._generator, self._jobs())
+            meter.used = self._head.reservation.prompt_tokens
+            leaving = asyncio.ensure_future(self._cancel_when_gone())
+            try:
+                async for step in steps(self._generations):
+                    await self._take(step)
+            except Exception as error:
+                if not (self._streams and any(self._kept)):
+                    raise
+                self._failure = error
+            finally:
+                leaving.cancel()
+                self._cancel()
+        await self._end()
 
-    async def texts(self) -> AsyncIterator[str]:
-        """The answer's text as it comes, never empty."""
-        while (text := await self._texts.get()) is not None:
-            yield text
-
-    def _generate(self, policy: PolicyInForce) -> None:
-        request = self._reservation.permit.request
-        self._model.check(request.model, policy.version)
-        self.head = AnswerHead(self._reservation, policy.version, self._model.versioned(policy.version))
-        sampling = Sampling(
-            max_tokens=self._reservation.max_tokens,
-            temperature=request.temperature,
-            top_p=request.top_p,
-            top_k=request.top_k,
-            seed=request.seed,
+    def answer(self) -> Answer:
+        """What came of it, once it has ended."""
+        numbers = [self._chosen] if self._best_of else range(len(self._texts))
+        cut = self._failure is not None or self._caller.gone.is_set()
+        choices = [self._choice(number) for number in numbers if self._kept[number] or not cut]
+        if not choices:
+            raise _gone()
+        return Answer(
+            self._head,
+            tuple(choices),
+            sum(text.tokens for text in self._texts),
+            self._cached_tokens(),
+            self._ranking,
+            self._failure,
+            _GENERATION,
         )
-        self._reservation.meter.used = len(self._reservation.prompt)
-        stops = StopText(request.stop)
-        with _closing(
-            self._generator.generate(self._reservation.prompt, sampling, policy.adapter_name, self.cancelled)
-        ) as pieces:
-            self._take(pieces, stops)
-        self._tell(stops.end())
 
-    def _take(self, pieces: Iterator[Piece], stops: StopText) -> None:
-        for piece in pieces:
-            if self.tokens + piece.tokens > self._reservation.max_tokens:
-                self.finish = "length"
-                break
-            self.tokens += piece.tokens
-            self._reservation.meter.used += piece.tokens
-            self._tell(stops.feed(_whole(piece.text)))
-            self.finish = piece.finish or self.finish
-            if stops.stopped:
-                self.finish = "stop"
-                break
-        # Ends a generator that was cut short here; harmless to one that ended itself.
-        self.cancelled.set()
+    async def _take(self, step: Step) -> None:
+        made = 0
+        deltas: list[Delta] = []
+        for number, piece in step:
+            text = self._texts[number]
+            before = text.tokens
+            delta = text.feed(piece)
+            made += text.tokens - before
+            if delta.text or delta.logprobs:
+                deltas.append(delta)
+            if text.ended and piece.finish is None:
+                self._generations[number].cancel()
+        self._head.reservation.meter.used += made
+        if made:
+            self._clock.tokens(made)
+        if not self._streams:
+            self._keep(deltas)
+        elif deltas and not self._caller.gone.is_set():
+            await self._caller.deliver(self._head, deltas)
+            self._keep(deltas)
 
-    def _tell(self, text: str | None) -> None:
-        if text != "":
-            # The loop is closed only when the process ends: then nobody waits for the text.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._texts.put_nowait, text)
+    async def _end(self) -> None:
+        gone = self._caller.gone.is_set()
+        if gone and not (self._streams and any(self._kept)):
+            raise _gone()
+        if not self._best_of:
+            return
+        self._ranking = rank([self._candidate(number) for number in range(len(self._texts))], self._policy)
+        self._chosen = self._ranking.chosen
+        chosen = [replace(delta, index=0) for delta in self._kept[self._chosen]]
+        if self._caller.streams and chosen:
+            await self._caller.deliver(self._head, chosen)
+
+    def _keep(self, deltas: Sequence[Delta]) -> None:
+        for delta in deltas:
+            self._kept[delta.index].append(delta)
+
+    def _choice(self, number: int) -> Choice:
+        kept, text = self._kept[number], self._texts[number]
+        cut = self._caller.gone.is_set() and not text.ended
+        finish = "failed" if self._failure else "cancelled" if cut else text.finish
+        index = 0 if self._best_of else number
+        logprobs = tuple(logprob for delta in kept for logprob in delta.logprobs)
+        return Choice(index, "".join(delta.text for delta in kept), finish, text.tokens, logprobs)
+
+    def _candidate(self, number: int) -> Candidate:
+        text = self._texts[number]
+        return Candidate(self._generations[number].features, text.logprob_sum / max(1, text.tokens))
+
+    def _jobs(self) -> list[Job]:
+        request = self._head.reservation.permit.request
+        sampling = replace(request.sampling, max_tokens=self._head.reservation.max_tokens)
+        if self._best_of and sampling.logprobs is None:
+            sampling = replace(sampling, logprobs=0)
+        jobs = []
+        for prompt in self._head.reservation.prompts:
+            for number in range(request.choices):
+                seed = None if sampling.seed is None else _folded(sampling.seed + number)
+                jobs.append(
+                    Job(
+                        prompt,
+                        replace(sampling, seed=seed),
+                        self._policy.adapter_name,
+                        request.grammar,
+                        self._best_of,
+                    )
+                )
+        return jobs
+
+    def _cached_tokens(self) -> int:
+        # The choices of one prompt share it, and the prompt counts once: by the one that computed most of it.
+        each = self._head.reservation.permit.request.choices
+        cached = [generation.cached_tokens for generation in self._generations]
+        return sum(min(cached[start : start + each]) for start in range(0, len(cached), each))
+
+    def _times(self) -> EngineTimes:
+        # Choices run side by side: the one that took longest is what the caller waited for.
+        times = [generation.times for generation in self._generations]
+        return max(times, key=lambda t: t.queue_ns + t.prefill_ns + t.decode_ns, default=EngineTimes())
+
+    def _cancel(self) -> None:
+        for generation in self._generations:
+            generation.cancel()
+
+    async def _cancel_when_gone(self) -> None:
+        await self._caller.gone.wait()
+        self._cancel()
 
 
-@contextlib.contextmanager
-def _closing(pieces: Iterator[Piece]) -> Iterator[Iterator[Piece]]:
+def _started(generator: Generator, jobs: list[Job]) -> Sequence[Generation]:
     try:
-        yield pieces
-    finally:
-        # A generator function frees its state when closed; another iterator has nothing to close.
-        close = getattr(pieces, "close", None)
-        if close is not None:
-            close()
+        return generator.start(jobs)
+    except RequestInvalid as error:
+        if error.field is None and jobs[0].grammar is not None:
+            raise RequestInvalid(error.what, error.why, error.do_next, field="response_format") from None
+        raise
 
 
-def _whole(text: str) -> str:
-    """`text` as UTF-8 can carry it, so that what is fingerprinted is what the caller reads."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _folded(seed: int) -> int:
+    return seed if seed <= MAX_SEED else seed - 2 * MAX_SEED - 2
+
+
+def _gone() -> CallerGone:
+    return CallerGone("The caller left before anything was handed over", "", "ask again")

@@ -17,15 +17,16 @@ import fedaigc
 from fedaigc.errors import FedaigcError
 from fedaigc_edge.evidence.outbox import Outbox
 from fedaigc_edge.learn.feedback_reply import feedback_reply
-from fedaigc_edge.serve.chat_route import ChatRoute, log_defect
-from fedaigc_edge.serve.generation_slots import CallerGone
+from fedaigc_edge.serve.dialects import CHAT
+from fedaigc_edge.serve.generation_route import GenerationRoute, log_defect
 from fedaigc_edge.serve.http_body import read_body
+from fedaigc_edge.serve.json_body import MAX_BODY_BYTES, read_json
+from fedaigc_edge.serve.json_text import json_bytes
 from fedaigc_edge.serve.local_access import LocalAccess
 from fedaigc_edge.serve.openai_errors import INVALID, answer_of, error_answer
-from fedaigc_edge.serve.openai_reply import json_bytes
-from fedaigc_edge.serve.openai_request import MAX_BODY_BYTES, read_json
 from fedaigc_edge.serve.plain_answer import send_error
 from fedaigc_edge.serve.readiness import Readiness
+from fedaigc_edge.serve.request import CallerGone
 from fedaigc_edge.serve.serving_metrics import CONTENT_TYPE, ServingMetrics
 
 Feedback = Callable[[dict[str, Any]], str]
@@ -65,7 +66,7 @@ class HttpApi:
             Route("/v1/models/{model}", self._model),
             Route("/v1/receipts/{request_id}", self._receipt),
             Route("/v1/feedback", self._take_feedback, methods=["POST"]),
-            Route("/v1/chat/completions", ChatRoute(readiness, metrics, now), methods=["POST"]),
+            Route("/v1/chat/completions", GenerationRoute(CHAT, readiness, metrics, now), methods=["POST"]),
         ]
         self.app: ASGIApp = LocalAccess(_OpenAIErrors(Router(routes, redirect_slashes=False)))
 
@@ -83,15 +84,20 @@ class HttpApi:
     async def _model(self, request: Request) -> Response:
         asked = request.path_params["model"]
         pipeline = self._readiness.pipeline()
-        pipeline.model.check(asked, pipeline.policies.current.version)
+        pipeline.model.pinned(asked, pipeline.policies.resident_versions)
         return _json(next(item for item in self._served() if item["id"] == asked))
 
     def _served(self) -> list[dict[str, Any]]:
         pipeline = self._readiness.pipeline()
-        version = pipeline.policies.current.version
-        same = {"object": "model", "created": self._started, "owned_by": "fedaigc", "policy_version": version}
-        name = pipeline.model.name
-        return [{"id": name, **same}, {"id": pipeline.model.versioned(version), **same, "parent": name}]
+        name, policies = pipeline.model.name, pipeline.policies
+        same = {"object": "model", "created": self._started, "owned_by": "fedaigc"}
+        in_force = policies.current.version
+        served: list[dict[str, Any]] = [{"id": name, **same, "policy_version": in_force}]
+        for version in sorted(policies.resident_versions):
+            served.append(
+                {"id": pipeline.model.versioned(version), **same, "policy_version": version, "parent": name}
+            )
+        return served
 
     async def _take_feedback(self, request: Request) -> Response:
         body = read_json(await read_body(request.receive, MAX_BODY_BYTES), whole_text=False)
@@ -109,11 +115,13 @@ class HttpApi:
     async def _exposition(self, _: Request) -> Response:
         counts = await asyncio.to_thread(self._outbox.counts)
         stale = int(self._readiness.gate_problem)
-        gauges = {
+        gauges: dict[str, tuple[str, float]] = {
             "fedaigc_gate_rules_refused": ("1 while a newer rule file is refused for an error.", stale),
             "fedaigc_outbox_pending": ("Sealed answers that the ledger has not confirmed.", counts.pending),
             "fedaigc_outputs_sealed": ("Answers sealed by this node, ever.", counts.sealed),
         }
+        for name, value in self._readiness.figures().items():
+            gauges[f"fedaigc_engine_{name}"] = ("A figure of the engine.", value)
         return Response(self._metrics.text(gauges), media_type=CONTENT_TYPE)
 
 

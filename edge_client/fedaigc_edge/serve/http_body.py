@@ -7,8 +7,7 @@ import asyncio
 from starlette.types import Receive, Scope
 
 from fedaigc.errors import RequestInvalid
-from fedaigc_edge.serve.generation_slots import CallerGone
-from fedaigc_edge.serve.request import BodyTooLarge, Language
+from fedaigc_edge.serve.request import BodyTooLarge, CallerGone, Language
 
 WHOLE_BODY_S = 30.0
 """A caller on the same machine that takes longer to send its body is given up."""

@@ -1,4 +1,4 @@
-"""Which fields of OpenAI's chat request are honoured, and which are accepted at a neutral value only.
+"""One field of a request at a time, checked strictly; a field that this device does not honour is refused.
 
 A field that would change the output and is not honoured is refused, never dropped: a caller who asked for
 JSON and got prose without a word has been lied to.
@@ -6,7 +6,7 @@ JSON and got prose without a word has been lied to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NoReturn
 
 from fedaigc.errors import RequestInvalid
@@ -17,33 +17,7 @@ MAX_SEED = 2**63 - 1
 MAX_METADATA = 16
 """Entries of `metadata`; keys of 64 and values of 512 characters, as OpenAI has it."""
 
-HONOURED = frozenset(
-    {"model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "seed"}
-    | {"stop", "stream", "stream_options", "n", "user", "metadata", "store"}
-    | {"safety_identifier", "prompt_cache_key"}
-)
-
-NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "audio": (),
-    "frequency_penalty": (0,),
-    "function_call": ("none", "auto"),
-    "functions": ([],),
-    "logit_bias": ({},),
-    "logprobs": (False,),
-    "modalities": (["text"],),
-    "parallel_tool_calls": (True, False),
-    "prediction": (),
-    "presence_penalty": (0,),
-    "prompt_cache_retention": (),
-    "reasoning_effort": ("none",),
-    "response_format": ({"type": "text"},),
-    "service_tier": ("auto", "default"),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
-    "top_logprobs": (0,),
-    "verbosity": ("medium",),
-    "web_search_options": (),
-}
+Neutral = Mapping[str, tuple[Any, ...]]
 """Fields that are not honoured, with the values besides null that leave the answer as it is."""
 
 
@@ -52,12 +26,12 @@ def refuse(field: str, why: str, do_next: str) -> NoReturn:
     raise RequestInvalid(f"The field {field} cannot be used like this", why, do_next, field=field)
 
 
-def check_fields(body: Mapping[str, Any]) -> None:
+def check_fields(body: Mapping[str, Any], honoured: Collection[str], neutral: Neutral) -> None:
     """Refuse unknown fields, and fields that are not honoured unless they are neutral."""
     for field, value in body.items():
-        if field in HONOURED:
+        if field in honoured:
             continue
-        if field not in NEUTRAL:
+        if field not in neutral:
             # The name is the caller's text: it is repeated only when it can be a field's name.
             shown = field if field.isascii() and field.isidentifier() and len(field) <= 64 else None
             raise RequestInvalid(
@@ -66,7 +40,7 @@ def check_fields(body: Mapping[str, Any]) -> None:
                 "leave it out",
                 field=shown,
             )
-        if value is not None and not any(_same(value, neutral) for neutral in NEUTRAL[field]):
+        if value is not None and not any(_same(value, item) for item in neutral[field]):
             refuse(field, "this device cannot do what it asks for, and does not ignore it", "leave it out")
 
 
@@ -130,6 +104,27 @@ def check_metadata(body: Mapping[str, Any]) -> None:
         isinstance(item, str) and len(name) <= 64 and len(item) <= 512 for name, item in value.items()
     ):
         refuse("metadata", f"it must be at most {MAX_METADATA} texts of at most 512 characters", "shorten it")
+
+
+def record(value: Any, where: str, known: Collection[str], needed: Collection[str] = ()) -> dict[str, Any]:
+    """An object with no other than the `known` keys, and all of the `needed` ones."""
+    if not isinstance(value, dict) or not set(value) <= set(known) or not set(needed) <= set(value):
+        names = ", ".join(sorted(known))
+        refuse(where, f"it must be an object with {names}, as far as they are needed", "correct it")
+    return value
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from texts_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
 
 
 def is_unicode(value: str) -> bool:

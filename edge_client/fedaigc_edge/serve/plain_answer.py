@@ -7,8 +7,10 @@ from typing import Any
 
 from starlette.types import Send
 
+from fedaigc_edge.serve.json_text import json_bytes
 from fedaigc_edge.serve.openai_errors import ErrorAnswer
-from fedaigc_edge.serve.openai_reply import json_bytes
+
+REQUEST_ID_HEADER = "x-request-id"
 
 
 async def send_answer(

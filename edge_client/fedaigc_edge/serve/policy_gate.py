@@ -6,10 +6,11 @@ import asyncio
 import logging
 from dataclasses import InitVar, dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from fedaigc.errors import Denied, FedaigcError
 from fedaigc.policy_rules import Denial, RuleSet, no_rules
-from fedaigc_edge.serve.request import GenerationRequest
+from fedaigc_edge.serve.request import Judged, TokenReader
 from fedaigc_edge.serve.rule_file import read_rule_file
 from fedaigc_edge.step import Maker, made_only_by
 
@@ -22,6 +23,9 @@ OFF_LOOP_CHARACTERS = 8192
 """A longer request is judged in a thread: normalising a megabyte takes tens of milliseconds."""
 
 
+R = TypeVar("R", bound=Judged)
+
+
 class _Gate(Maker):
     """Held by this module alone."""
 
@@ -30,10 +34,10 @@ _GATE = _Gate()
 
 
 @dataclass(frozen=True)
-class Permit:
+class Permit(Generic[R]):
     """The gate's yes: this request passed this version of the rules. Made by `PolicyGate.admit` only."""
 
-    request: GenerationRequest
+    request: R
     rules: str
     """The rule set's version, 64 hexadecimal digits."""
     maker: InitVar[_Gate]
@@ -63,10 +67,13 @@ class PolicyGate:
             self.rules = read_rule_file(path)
             log.info("gate rules=%s", self.rules.version[:16])
 
-    async def admit(self, request: GenerationRequest) -> Permit:
-        """Judge every message; raises Denied with the first rule that refuses, in the caller's language."""
+    async def admit(self, request: R, token_bytes: TokenReader | None = None) -> Permit[R]:
+        """Judge every text; raises Denied with the first rule that refuses, in the caller's language.
+
+        Without `token_bytes` a prompt of token ids is refused, RequestInvalid: nobody could read it.
+        """
         rules = self.rules
-        texts = [message.content for message in request.messages]
+        texts = request.texts(token_bytes)
         if sum(map(len, texts)) > OFF_LOOP_CHARACTERS:
             denial = await asyncio.to_thread(rules.judge, texts)
         else:
@@ -102,7 +109,7 @@ class PolicyGate:
             await asyncio.sleep(poll_s)
             await asyncio.to_thread(self.reload)
 
-    def _refuse(self, request: GenerationRequest, rules: RuleSet, denial: Denial) -> None:
+    def _refuse(self, request: Judged, rules: RuleSet, denial: Denial) -> None:
         log.info("denied request=%s rule=%s rules=%s", request.id, denial.rule, rules.version[:16])
         raise Denied(
             denial.told_in(request.language),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fedaigc.errors import FedaigcError, Unavailable
 from fedaigc_edge.serve.pipeline import Pipeline
 
@@ -30,6 +32,15 @@ class Readiness:
     def gate_problem(self) -> bool:
         """Whether a newer rule file was refused, so that older rules are in force."""
         return self._pipeline is not None and self._pipeline.gate.problem is not None
+
+    def figures(self) -> Mapping[str, float]:
+        """The engine's gauges, none while nothing is served."""
+        return {} if self._pipeline is None else self._pipeline.figures()
+
+    async def remembered(self) -> None:
+        """Return when every answer that was sealed before now can be given feedback."""
+        if self._pipeline is not None:
+            await self._pipeline.remembered()
 
     def pipeline(self) -> Pipeline:
         """The pipeline; raises the reason why there is none."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedaigc.identifiers import PolicyVersion
 from fedaigc_edge.serve.request import UnknownModel
 
 VERSION_MARK = "@"
+_VERSION = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True)
@@ -20,12 +23,20 @@ class ServedModel:
         """The name that answers carry: `name@version`."""
         return f"{self.name}{VERSION_MARK}{version}"
 
-    def check(self, asked: str, version: PolicyVersion) -> None:
-        """Raise UnknownModel unless `asked` names this model under the policy `version` in force."""
-        if asked not in (self.name, self.versioned(version)):
-            raise UnknownModel(
-                "This device does not serve the model that was asked for",
-                f"it serves {self.name} under policy version {version}",
-                "ask for a name that GET /v1/models lists",
-                field="model",
-            )
+    def pinned(self, asked: str, resident: Sequence[PolicyVersion]) -> PolicyVersion | None:
+        """The version that `asked` pins, None when it takes the one in force.
+
+        Raises UnknownModel unless `asked` names this model, and a version that is resident.
+        """
+        if asked == self.name:
+            return None
+        name, _, number = asked.rpartition(VERSION_MARK)
+        if name == self.name and _VERSION.fullmatch(number) and int(number) in resident:
+            return PolicyVersion(int(number))
+        versions = ", ".join(str(version) for version in sorted(resident))
+        raise UnknownModel(
+            "This device does not serve the model that was asked for",
+            f"it serves {self.name} under policy version {versions}",
+            "ask for a name that GET /v1/models lists",
+            field="model",
+        )

@@ -9,8 +9,8 @@ import pytest
 from fedaigc import errors
 from fedaigc.errors import FedaigcError, NotAuthorised, RequestInvalid, Unavailable
 from fedaigc_edge.federation.error_answer import MAX_ERROR_TEXT, error_from_answer
+from fedaigc_edge.serve.json_text import json_bytes
 from fedaigc_edge.serve.openai_errors import error_answer
-from fedaigc_edge.serve.openai_reply import json_bytes
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, FedaigcError)]
 

@@ -1,4 +1,4 @@
-"""A generator that follows a script, and a whole pipeline around it on a real socket."""
+"""A whole pipeline around a scripted generator, on a real socket."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ import uvicorn
 
 from fedaigc.errors import StorageError
 from fedaigc.identifiers import PolicyVersion, new_request_id
+from fedaigc.reward_head import RewardHead
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.evidence.outbox import Outbox
 from fedaigc_edge.serve.answer import AnswerHead
-from fedaigc_edge.serve.generation_slots import GenerationSlots
-from fedaigc_edge.serve.generator import Piece, Sampling
+from fedaigc_edge.serve.choice_text import Delta
 from fedaigc_edge.serve.http_api import HttpApi
 from fedaigc_edge.serve.pipeline import Pipeline
 from fedaigc_edge.serve.policy_gate import PolicyGate
 from fedaigc_edge.serve.readiness import Readiness
-from fedaigc_edge.serve.request import ChatMessage, GenerationRequest
+from fedaigc_edge.serve.request import ChatMessage, GenerationRequest, UnknownModel
 from fedaigc_edge.serve.served_model import ServedModel
 from fedaigc_edge.serve.serving_metrics import ServingMetrics
 from tests.edge.evidence.small_ledger import NODE, TENANT
+from tests.edge.serve.scripted_generator import ScriptedGenerator
 
 RULES = """
 version: 1
@@ -44,62 +45,6 @@ rules:
 """
 
 
-@dataclass
-class ScriptedGenerator:
-    """Says `pieces`, one token each; a prompt has one token a word. `pause_s` before each piece."""
-
-    pieces: Sequence[str] = ("Hello", ", ", "world", "!")
-    pause_s: float = 0.0
-    failure: Exception | None = None
-    base_model: str = "ab" * 32
-    context_length: int = 2048
-    running: int = 0
-    most_running: int = 0
-    made: int = 0
-    seen: list[tuple[Sequence[int], Sampling, str | None]] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def encode_chat(self, messages: Sequence[ChatMessage]) -> list[int]:
-        return self.encode(" ".join(message.content for message in messages))
-
-    def encode(self, text: str) -> list[int]:
-        return list(range(len(text.split()) + 1))
-
-    def generate(
-        self, prompt: Sequence[int], sampling: Sampling, adapter: str | None, cancelled: threading.Event
-    ) -> Iterator[Piece]:
-        self.seen.append((prompt, sampling, adapter))
-        return self._pieces(sampling, cancelled)
-
-    def _pieces(self, sampling: Sampling, cancelled: threading.Event) -> Iterator[Piece]:
-        with self.lock:
-            self.running += 1
-            self.most_running = max(self.running, self.most_running)
-        try:
-            for number, text in enumerate(self.pieces, 1):
-                time.sleep(self.pause_s)
-                if cancelled.is_set():
-                    yield Piece("", 0, "cancelled")
-                    return
-                self.made += 1
-                if number == sampling.max_tokens:
-                    yield Piece(text, 1, "length")
-                    return
-                yield Piece(text, 1)
-            if self.failure is not None:
-                raise self.failure
-            yield Piece("", 0, "stop")
-        finally:
-            with self.lock:
-                self.running -= 1
-
-    def load_adapter(self, name: str, path: Path) -> None:
-        raise NotImplementedError
-
-    def unload_adapter(self, name: str) -> None:
-        raise NotImplementedError
-
-
 POLICY = PolicyVersion(3)
 
 
@@ -109,6 +54,7 @@ class FixedPolicy:
 
     version: PolicyVersion = POLICY
     adapter_name: str | None = "policy-3"
+    head: RewardHead | None = None
 
 
 class FixedPolicies:
@@ -116,13 +62,22 @@ class FixedPolicies:
 
     def __init__(self) -> None:
         self.current = FixedPolicy()
+        self.others: list[FixedPolicy] = []
         self.leases = 0
 
+    @property
+    def resident_versions(self) -> tuple[PolicyVersion, ...]:
+        return tuple(policy.version for policy in (self.current, *self.others))
+
     @contextlib.contextmanager
-    def lease(self) -> Iterator[FixedPolicy]:
+    def lease(self, version: PolicyVersion | None = None) -> Iterator[FixedPolicy]:
+        wanted = self.current.version if version is None else version
+        held = {policy.version: policy for policy in (*self.others, self.current)}
+        if wanted not in held:
+            raise UnknownModel("gone", field="model")
         self.leases += 1
         try:
-            yield self.current
+            yield held[wanted]
         finally:
             self.leases -= 1
 
@@ -135,18 +90,21 @@ class ListeningCaller:
         self.gone = asyncio.Event()
         self.texts: list[str] = []
         self.heads: list[AnswerHead] = []
+        self.deltas: list[Delta] = []
         self._leave_after = leave_after
 
-    async def deliver(self, head: AnswerHead, text: str) -> None:
+    async def deliver(self, head: AnswerHead, deltas: Sequence[Delta]) -> None:
         self.heads.append(head)
-        self.texts.append(text)
+        self.deltas += deltas
+        self.texts.append("".join(delta.text for delta in deltas))
         if len(self.texts) == self._leave_after:
             self.gone.set()
 
 
 def request(content: str = "tell me something", **changes: Any) -> GenerationRequest:
     messages = (ChatMessage("system", "be kind"), ChatMessage("user", content))
-    return GenerationRequest(**{"id": new_request_id(), "model": "tiny", "messages": messages, **changes})
+    asked = {"id": new_request_id(), "model": "tiny", "messages": messages, **changes}
+    return GenerationRequest(**{**asked, "messages": ()} if asked.get("prompts") else asked)
 
 
 @dataclass
@@ -156,8 +114,6 @@ class Parts:
     folder: Path
     generator: ScriptedGenerator = field(default_factory=ScriptedGenerator)
     capacity: int = 100_000
-    slots: int = 2
-    waiting: int = 8
     remembered: list[tuple[Any, ...]] = field(default_factory=list)
     remember_failure: Exception | None = None
 
@@ -176,7 +132,6 @@ class Parts:
             model=ServedModel("tiny"),
             gate=self.gate,
             budget=self.budget,
-            slots=GenerationSlots(self.slots, self.waiting),
             generator=self.generator,
             policies=self.policies,
             outbox=self.outbox,

@@ -13,7 +13,7 @@ from starlette.routing import Route, Router
 from fedaigc.errors import RequestInvalid, StorageError, Unavailable
 from fedaigc_edge.evidence.delivery import Delivery
 from fedaigc_edge.learn.feedback_form import read_feedback
-from fedaigc_edge.serve.chat_route import ChatRoute
+from fedaigc_edge.serve.generation_route import GenerationRoute
 from fedaigc_edge.serve.http_api import HttpApi
 from fedaigc_edge.serve.readiness import Readiness
 from tests.edge.evidence.small_ledger import Keys, SmallLedger
@@ -130,7 +130,8 @@ def test_metrics_count_requests_denials_tokens_and_the_outbox(api: RunningApi) -
         'fedaigc_denials_total{rule="no-apples"} 1',
         'fedaigc_tokens_total{kind="completion"} 4',
         "fedaigc_outbox_pending 1",
-        'fedaigc_stage_seconds_count{stage="seal"} 1',
+        'fedaigc_stage_seconds_count{stage="outbox"} 1',
+        "fedaigc_engine_slots 2",
     ):
         assert line in lines
 
@@ -173,4 +174,4 @@ def test_only_one_route_generates_and_it_is_the_pipelines(parts: Parts, tmp_path
         if isinstance(route, Route) and "POST" in (route.methods or ())
     }
     assert set(posts) == {"/v1/feedback", "/v1/chat/completions"}
-    assert isinstance(posts["/v1/chat/completions"].endpoint, ChatRoute)
+    assert isinstance(posts["/v1/chat/completions"].endpoint, GenerationRoute)

@@ -9,9 +9,8 @@ import pytest
 
 from fedaigc.errors import RequestInvalid
 from fedaigc_edge.serve import http_body
-from fedaigc_edge.serve.generation_slots import CallerGone
 from fedaigc_edge.serve.http_body import MAX_DRAINED_BYTES, preferred_language, read_body
-from fedaigc_edge.serve.request import BodyTooLarge
+from fedaigc_edge.serve.request import BodyTooLarge, CallerGone
 
 
 class Sender:

@@ -1,86 +1,47 @@
-"""Bytes as OpenAI's programs read them, and an end only for what is sealed."""
+"""Usage counts what was read and made, and the evidence names every output."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from fedaigc_edge.serve.openai_reply import DONE, ChunkForm, completion, event, json_bytes
+from fedaigc_edge.serve.openai_reply import evidence, usage
 from fedaigc_edge.serve.sealed_answer import SealedAnswer
+from fedaigc_edge.serve.stage_clock import STAGES, StageTimes
 from tests.edge.serve.scripted import ListeningCaller, Parts, request
 
 
-def sealed(parts: Parts) -> SealedAnswer:
+def sealed(parts: Parts, n: int) -> SealedAnswer:
     async def scenario() -> SealedAnswer:
-        return await parts.pipeline().serve(request(), ListeningCaller())
+        pipeline = parts.pipeline()
+        made = await pipeline.serve(request("one two three", n=n), ListeningCaller())
+        await pipeline.end()
+        return made
 
     return asyncio.run(scenario())
 
 
-def values(events: bytes) -> list[object]:
-    return [
-        json.loads(line.removeprefix(b"data: ")) if b"[DONE]" not in line else "[DONE]"
-        for line in events.split(b"\n\n")
-        if line
-    ]
+def test_a_prompt_counts_once_and_every_choice_counts(parts: Parts) -> None:
+    parts.generator.cached = 4
+    told = usage(sealed(parts, 3))
+    assert (told["prompt_tokens"], told["completion_tokens"], told["total_tokens"]) == (6, 12, 18)
+    assert told["prompt_tokens_details"]["cached_tokens"] == 4
 
 
-def test_an_event_is_one_line_and_an_empty_one() -> None:
-    assert event({"a": "é"}) == b'data: {"a":"\xc3\xa9"}\n\n'
-    assert DONE == b"data: [DONE]\n\n"
+def test_every_output_is_named_with_its_number(parts: Parts) -> None:
+    one = sealed(parts, 2)
+    told = evidence(one, None)
+    name = one.answer.head.reservation.permit.request.id
+    assert (told["request_id"], told["policy_version"], told["fingerprint_seq"]) == (name, 3, 1)
+    assert [choice["request_id"] for choice in told["choices"]] == [name, f"{name}-1"]
+    assert [choice["fingerprint_seq"] for choice in told["choices"]] == [1, 2]
+    for choice in told["choices"]:
+        known = parts.outbox.receipt_of(choice["request_id"])
+        assert known is not None
+        assert known.seq == choice["fingerprint_seq"]
 
 
-@given(st.text(st.characters(codec="utf-8")))
-def test_no_text_can_break_an_events_line_for_any_reader(text: str) -> None:
-    data = json_bytes({"t": text})
-    assert json.loads(data) == {"t": text}
-    assert len(data.decode("utf-8").splitlines()) == 1
-
-
-def test_a_whole_answer_has_openais_fields(parts: Parts) -> None:
-    body = completion(sealed(parts), 1_796_000_000)
-    assert (body["object"], body["created"], body["model"]) == ("chat.completion", 1_796_000_000, "tiny@3")
-    assert body["choices"] == [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "Hello, world!", "refusal": None},
-            "logprobs": None,
-            "finish_reason": "stop",
-        }
-    ]
-    assert body["usage"] == {"prompt_tokens": 6, "completion_tokens": 4, "total_tokens": 10}
-    assert body["fedaigc"] == {"request_id": body["id"], "policy_version": 3, "fingerprint_seq": 1}
-
-
-def test_the_chunks_of_a_stream_share_one_head(parts: Parts) -> None:
-    one = sealed(parts)
-    form = ChunkForm(one.answer.head, 5, include_usage=False)
-    first, text, last, done = values(form.first() + form.text("Hi") + form.last(one))
-    for chunk in (first, text, last):
-        assert isinstance(chunk, dict)
-        assert (chunk["object"], chunk["created"], chunk["model"]) == ("chat.completion.chunk", 5, "tiny@3")
-        assert "usage" not in chunk
-    assert isinstance(first, dict)
-    assert isinstance(text, dict)
-    assert isinstance(last, dict)
-    assert first["choices"][0]["delta"]["role"] == "assistant"
-    assert (text["choices"][0]["delta"], text["choices"][0]["finish_reason"]) == ({"content": "Hi"}, None)
-    assert (last["choices"][0]["delta"], last["choices"][0]["finish_reason"]) == ({}, "stop")
-    assert last["fedaigc"]["fingerprint_seq"] == 1
-    assert done == "[DONE]"
-
-
-def test_usage_comes_in_a_chunk_of_its_own_without_choices_only_when_asked_for(parts: Parts) -> None:
-    one = sealed(parts)
-    form = ChunkForm(one.answer.head, 5, include_usage=True)
-    first, last, usage, done = values(form.first() + form.last(one))
-    assert isinstance(first, dict)
-    assert isinstance(last, dict)
-    assert isinstance(usage, dict)
-    assert first["usage"] is None
-    assert last["usage"] is None
-    assert (usage["choices"], usage["usage"]["total_tokens"]) == ([], 10)
-    assert done == "[DONE]"
+def test_stage_times_are_told_only_when_there_are_any(parts: Parts) -> None:
+    one = sealed(parts, 1)
+    assert "timings_ms" not in evidence(one, None)
+    times = StageTimes(dict.fromkeys(STAGES, 2_000_000), 18_000_000, None, None)
+    assert evidence(one, times)["timings_ms"] == {**dict.fromkeys(STAGES, 2.0), "total": 18.0}

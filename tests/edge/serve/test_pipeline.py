@@ -25,12 +25,17 @@ from fedaigc.fingerprint import fingerprint_text
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.serve.request import ChatMessage, UnknownModel
 from fedaigc_edge.serve.sealed_answer import SealedAnswer
-from tests.edge.serve.scripted import ListeningCaller, Parts, ScriptedGenerator, request
+from tests.edge.serve.scripted import ListeningCaller, Parts, request
+from tests.edge.serve.scripted_generator import ScriptedGenerator
 
 
 def served(parts: Parts, caller: ListeningCaller | None = None, **changes: Any) -> SealedAnswer:
     async def scenario() -> SealedAnswer:
-        return await parts.pipeline().serve(request(**changes), caller or ListeningCaller())
+        pipeline = parts.pipeline()
+        try:
+            return await pipeline.serve(request(**changes), caller or ListeningCaller())
+        finally:
+            await pipeline.remembered()
 
     return asyncio.run(scenario())
 
@@ -38,13 +43,13 @@ def served(parts: Parts, caller: ListeningCaller | None = None, **changes: Any) 
 @pytest.mark.parametrize("streams", [True, False])
 def test_an_answer_is_gated_budgeted_generated_sealed_and_remembered(parts: Parts, streams: bool) -> None:
     sealed = served(parts, ListeningCaller(streams))
-    assert sealed.answer.text == "Hello, world!"
-    assert sealed.evidence.seq == parts.outbox.counts().sealed == 1
+    assert sealed.answer.choices[0].text == "Hello, world!"
+    assert sealed.evidence[0].seq == parts.outbox.counts().sealed == 1
     ((request_id, messages, text, commitment),) = parts.remembered
     assert (request_id, text, commitment) == (
-        sealed.evidence.output.request,
+        sealed.evidence[0].output.request,
         "Hello, world!",
-        sealed.evidence.commitment,
+        sealed.evidence[0].commitment,
     )
     assert [message.role for message in messages] == ["system", "user"]
     assert parts.metrics.requests["ok"] == 1
@@ -75,8 +80,7 @@ def test_an_exhausted_budget_refuses_and_refills_nothing_by_failing(parts: Parts
 
 
 def test_when_every_place_is_taken_busy_is_said(parts: Parts) -> None:
-    parts.slots, parts.waiting = 1, 1
-    parts.generator = ScriptedGenerator(pieces=["x"] * 20, pause_s=0.02)
+    parts.generator = ScriptedGenerator(pieces=["x"] * 20, pause_s=0.02, slots=1, waiting=1)
 
     async def scenario() -> None:
         pipeline = parts.pipeline()
@@ -93,7 +97,7 @@ def test_when_every_place_is_taken_busy_is_said(parts: Parts) -> None:
 def test_what_a_leaving_caller_was_given_is_sealed(parts: Parts) -> None:
     parts.generator = ScriptedGenerator(pieces=["word "] * 100, pause_s=0.005)
     sealed = served(parts, ListeningCaller(leave_after=2))
-    assert (sealed.answer.text, sealed.evidence.record["finish"]) == ("word word ", "cancelled")
+    assert (sealed.answer.choices[0].text, sealed.evidence[0].record["finish"]) == ("word word ", "cancelled")
     assert parts.metrics.requests["cancelled"] == 1
 
 
@@ -119,7 +123,8 @@ def test_an_answer_that_cannot_be_sealed_fails_and_the_next_is_not_even_generate
         assert len(parts.generator.seen) == 1
         make_room()
         sealed = await pipeline.serve(request(), ListeningCaller())
-        assert sealed.evidence.seq == 1
+        assert sealed.evidence[0].seq == 1
+        await pipeline.end()
 
     asyncio.run(scenario())
     assert len(parts.remembered) == 1
@@ -127,7 +132,7 @@ def test_an_answer_that_cannot_be_sealed_fails_and_the_next_is_not_even_generate
 
 def test_an_answer_that_cannot_be_remembered_is_still_an_answer(parts: Parts) -> None:
     parts.remember_failure = LedgerError("no")
-    assert served(parts).evidence.seq == 1
+    assert served(parts).evidence[0].seq == 1
 
 
 def test_the_loop_is_never_held_up_by_generation_or_seal(parts: Parts) -> None:

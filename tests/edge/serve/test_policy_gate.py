@@ -11,7 +11,7 @@ import pytest
 
 from fedaigc.errors import Denied, SettingsError, VerificationFailed
 from fedaigc_edge.serve.policy_gate import OFF_LOOP_CHARACTERS, Permit, PolicyGate
-from fedaigc_edge.serve.request import ChatMessage
+from fedaigc_edge.serve.request import ChatMessage, GenerationRequest
 from fedaigc_edge.step import Maker
 from tests.edge.serve.scripted import RULES, request, until
 
@@ -25,7 +25,7 @@ def rules(tmp_path: Path) -> Path:
     return path
 
 
-def admit(gate: PolicyGate, content: str, **changes: Any) -> Permit:
+def admit(gate: PolicyGate, content: str, **changes: Any) -> Permit[GenerationRequest]:
     return asyncio.run(gate.admit(request(content, **changes)))
 
 

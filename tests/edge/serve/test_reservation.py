@@ -11,10 +11,11 @@ import pytest
 from fedaigc.errors import BudgetExceeded, VerificationFailed
 from fedaigc.token_budget import BudgetHold, TokenBudget
 from fedaigc_edge.serve.policy_gate import Permit
-from fedaigc_edge.serve.request import ContextTooLong
+from fedaigc_edge.serve.request import ContextTooLong, GenerationRequest
 from fedaigc_edge.serve.reservation import Reservation, TokenMeter, reserve
 from fedaigc_edge.step import Maker
-from tests.edge.serve.scripted import Parts, ScriptedGenerator, request
+from tests.edge.serve.scripted import Parts, request
+from tests.edge.serve.scripted_generator import ScriptedGenerator
 
 
 def reserved(
@@ -24,8 +25,8 @@ def reserved(
         permit = await parts.gate.admit(request("one two three", **changes))
         async with reserve(permit, budget, generator) as reservation:
             reservation.meter.used = 9
-            assert budget.held == len(reservation.prompt) + reservation.max_tokens
-            return len(reservation.prompt), reservation.max_tokens
+            assert budget.held == reservation.prompt_tokens + reservation.max_tokens
+            return reservation.prompt_tokens, reservation.max_tokens
 
     return asyncio.run(scenario())
 
@@ -78,6 +79,6 @@ def test_a_failing_generation_is_charged_what_it_used(parts: Parts) -> None:
 
 
 def test_a_reservation_cannot_be_made_by_hand(parts: Parts) -> None:
-    permit: Permit = asyncio.run(parts.gate.admit(request()))
+    permit: Permit[GenerationRequest] = asyncio.run(parts.gate.admit(request()))
     with pytest.raises(VerificationFailed, match="reserve only"):
         Reservation(permit, BudgetHold(1, 1), (), 1, TokenMeter(), Maker())  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ import pytest
 from fedaigc.errors import StorageError, VerificationFailed
 from fedaigc.fingerprint import commitment_opens, fingerprint_text
 from fedaigc_edge.serve.answer import Answer, generate
-from fedaigc_edge.serve.generation_slots import GenerationSlots
 from fedaigc_edge.serve.reservation import reserve
 from fedaigc_edge.serve.sealed_answer import SealedAnswer, seal
 from fedaigc_edge.serve.served_model import ServedModel
@@ -25,7 +24,6 @@ async def answer_of(parts: Parts) -> Answer:
             ListeningCaller(),
             parts.generator,
             parts.policies,
-            GenerationSlots(),
             ServedModel("tiny"),
         )
 
@@ -39,7 +37,8 @@ def sealed(parts: Parts) -> SealedAnswer:
 
 def test_the_record_says_what_made_the_text(parts: Parts) -> None:
     one = sealed(parts)
-    evidence, record = one.evidence, one.evidence.record
+    (evidence,) = one.evidence
+    record = evidence.record
     assert record["rules"] == parts.gate.rules.version[:16]
     assert (record["policy"], record["model"], record["finish"]) == (3, "cd" * 8, "stop")
     assert (record["seq"], record["tokens_bucket"]) == (1, 4)

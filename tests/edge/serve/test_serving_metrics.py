@@ -7,17 +7,11 @@ import re
 import pytest
 
 from fedaigc.errors import BudgetExceeded, Busy, Denied, FedaigcError, ModelError, RequestInvalid, Unavailable
-from fedaigc_edge.serve.serving_metrics import BUCKETS_S, OUTCOMES, STAGES, ServingMetrics
+from fedaigc_edge.serve.request import CallerGone
+from fedaigc_edge.serve.serving_metrics import OUTCOMES, ServingMetrics
+from fedaigc_edge.serve.stage_clock import STAGES, StageTimes
 
 LINE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? -?[0-9.e+-]+')
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        return self.time
 
 
 def test_every_line_is_a_comment_or_a_sample_and_every_family_is_described_once() -> None:
@@ -30,27 +24,29 @@ def test_every_line_is_a_comment_or_a_sample_and_every_family_is_described_once(
     assert 'fedaigc_denials_total{rule="no-apples"} 2' in lines
     assert "fedaigc_outbox_pending 4" in lines
     assert all(f'fedaigc_requests_total{{outcome="{outcome}"}} 0' in lines for outcome in OUTCOMES)
+    assert all(f'fedaigc_stage_seconds_count{{stage="{stage}"}} 0' in lines for stage in STAGES)
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.0005, 0.003, 1.0, 99.0])
-def test_a_stage_counts_in_every_bucket_that_is_not_below_it(seconds: float) -> None:
-    clock = Clock()
-    metrics = ServingMetrics(clock)
-    with metrics.stage("seal"):
-        clock.time += seconds
-    text = metrics.text({})
-    for bound in BUCKETS_S:
-        assert f'_bucket{{stage="seal",le="{bound:g}"}} {int(seconds <= bound)}\n' in text
-    assert 'le="+Inf"} 1\n' in text
-    assert f'fedaigc_stage_seconds_sum{{stage="seal"}} {seconds:.12g}\n' in text
-    assert len(STAGES) == text.count("fedaigc_stage_seconds_count")
-
-
-def test_a_stage_that_fails_is_timed_too() -> None:
+def test_an_answered_requests_times_are_counted_with_governance_apart() -> None:
     metrics = ServingMetrics()
-    with pytest.raises(ZeroDivisionError), metrics.stage("gate"):
-        raise ZeroDivisionError
-    assert 'fedaigc_stage_seconds_count{stage="gate"} 1' in metrics.text({})
+    stages = {name: (number + 1) * 10**6 for number, name in enumerate(STAGES)}
+    metrics.count_times(StageTimes(stages, sum(stages.values()), 7 * 10**6, 2.5e6))
+    text = metrics.text({})
+    for name, ns in stages.items():
+        assert f'fedaigc_stage_seconds_sum{{stage="{name}"}} {ns / 1e9:.12g}\n' in text
+    governance = sum(stages[name] for name in ("gate", "budget", "fingerprint", "outbox", "other")) / 1e9
+    assert f"fedaigc_governance_seconds_sum {governance:.12g}\n" in text
+    assert "fedaigc_request_seconds_sum 0.045\n" in text
+    assert "fedaigc_time_to_first_token_seconds_sum 0.007\n" in text
+    assert "fedaigc_time_per_output_token_seconds_sum 0.0025\n" in text
+
+
+def test_an_answer_without_tokens_has_no_token_times() -> None:
+    metrics = ServingMetrics()
+    metrics.count_times(StageTimes(dict.fromkeys(STAGES, 1), 9, None, None))
+    text = metrics.text({})
+    assert "fedaigc_time_to_first_token_seconds_count 0\n" in text
+    assert "fedaigc_time_per_output_token_seconds_count 0\n" in text
 
 
 @pytest.mark.parametrize(
@@ -61,6 +57,7 @@ def test_a_stage_that_fails_is_timed_too() -> None:
         (BudgetExceeded("no"), "budget"),
         (Busy("no"), "busy"),
         (Unavailable("no"), "unavailable"),
+        (CallerGone("no"), "cancelled"),
         (ModelError("no"), "error"),
         (ZeroDivisionError(), "error"),
     ],

@@ -17,7 +17,8 @@ from fedaigc.errors import ModelError, NotAuthorised
 from fedaigc.fingerprint import fingerprint_text
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.evidence.receipt_check import PendingEntry
-from tests.edge.serve.scripted import Parts, RunningApi, ScriptedGenerator, until
+from tests.edge.serve.scripted import Parts, RunningApi, until
+from tests.edge.serve.scripted_generator import ScriptedGenerator
 
 CHAT = "/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "say hello"}]
@@ -88,7 +89,7 @@ def test_the_stream_is_byte_exact(api: RunningApi) -> None:
     [
         ({"model": "gpt-4o"}, 404, "model_not_found", "model"),
         ({"model": "tiny@2"}, 404, "model_not_found", "model"),
-        ({"response_format": {"type": "json_object"}}, 400, "invalid_request", "response_format"),
+        ({"modalities": ["audio"]}, 400, "invalid_request", "modalities"),
         ({"surprise": 1}, 400, "invalid_request", "surprise"),
         ({"max_tokens": 5000}, 400, "context_length_exceeded", "max_tokens"),
         (
@@ -142,8 +143,7 @@ def test_an_exhausted_budget_is_429_with_a_time(api: RunningApi, parts: Parts) -
 
 
 def test_a_full_line_is_429_with_a_time(parts: Parts) -> None:
-    parts.slots, parts.waiting = 1, 0
-    parts.generator = ScriptedGenerator(pieces=["x"] * 100, pause_s=0.01)
+    parts.generator = ScriptedGenerator(pieces=["x"] * 100, pause_s=0.01, slots=1, waiting=0)
     with RunningApi(parts) as api:
         body = {"model": "tiny", "messages": MESSAGES}
         first = threading.Thread(target=lambda: httpx.post(api.url + CHAT, json=body))
@@ -201,7 +201,7 @@ def test_a_defect_is_logged_by_place_and_never_by_its_words(
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
     assert "secret" not in answer.text + caplog.text
     assert "LookupError" in caplog.text
-    assert "scripted.py" in caplog.text
+    assert "scripted_generator.py" in caplog.text
 
 
 def leave_after(api: RunningApi, stream: bool, events: int) -> bytes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fedaigc_edge.serve.chat_callers import ChatCaller, StreamedCaller, WholeCaller
+from fedaigc_edge.serve.callers import HttpCaller, StreamedCaller, WholeCaller
+from fedaigc_edge.serve.chat_reply import ChatForm
 from fedaigc_edge.serve.openai_errors import answer_of
-from fedaigc_edge.serve.openai_request import ChatCall
 from tests.edge.serve.scripted import Parts, request
 
 ERROR = answer_of(500, "server_error", "storage", "The disk is full")
@@ -37,17 +37,18 @@ class Wire:
 
 def exchange(parts: Parts, stream: bool, seal_fails: bool = False, leave: bool = False) -> Wire:
     wire = Wire()
-    call = ChatCall(request(), stream, include_usage=False)
-    caller: ChatCaller = (StreamedCaller if stream else WholeCaller)(wire.send, call, 5)
+    asked = request()
+    form = ChatForm(asked, 5, include_usage=False)
+    caller: HttpCaller = (StreamedCaller if stream else WholeCaller)(wire.send, asked.id, form)
 
     async def scenario() -> None:
-        sealed = await parts.pipeline().serve(call.request, caller)
+        sealed = await parts.pipeline().serve(asked, caller)
         if leave:
             caller.gone.set()
         if seal_fails:
             await caller.fail(ERROR)
         else:
-            await caller.finish(sealed)
+            await caller.finish(sealed, None)
 
     asyncio.run(scenario())
     return wire
@@ -88,7 +89,8 @@ def test_a_stream_that_fails_after_its_first_text_says_so_and_has_no_end_mark(pa
 def test_what_fails_before_the_first_text_has_a_true_status() -> None:
     for kind in (StreamedCaller, WholeCaller):
         wire = Wire()
-        caller: ChatCaller = kind(wire.send, ChatCall(request(), True, False), 5)
+        asked = request()
+        caller: HttpCaller = kind(wire.send, asked.id, ChatForm(asked, 5, False))
         asyncio.run(caller.fail(ERROR))
         assert wire.statuses == [500]
 
@@ -98,10 +100,11 @@ def test_a_server_that_raises_on_a_lost_connection_means_a_caller_who_left(parts
         if message["type"] == "http.response.body":
             raise OSError("gone")
 
-    caller = StreamedCaller(lost, ChatCall(request(), True, False), 5)
+    asked = request()
+    caller = StreamedCaller(lost, asked.id, ChatForm(asked, 5, False))
 
     async def scenario() -> None:
-        await parts.pipeline().serve(request(), caller)
+        await parts.pipeline().serve(asked, caller)
 
     asyncio.run(scenario())
     assert caller.gone.is_set()

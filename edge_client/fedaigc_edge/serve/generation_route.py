@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: read the call, send it through the pipeline, end it with a sealed answer."""
+"""A route that generates: read the call, send it through the pipeline, end it with a sealed answer."""
 
 from __future__ import annotations
 
@@ -11,50 +11,60 @@ from collections.abc import Callable
 from starlette.types import Receive, Scope, Send
 
 from fedaigc.errors import FedaigcError
-from fedaigc.identifiers import new_request_id
-from fedaigc_edge.serve.chat_callers import REQUEST_ID_HEADER, ChatCaller, StreamedCaller, WholeCaller
-from fedaigc_edge.serve.generation_slots import CallerGone
+from fedaigc_edge.serve.api_call import ApiCall, Dialect
+from fedaigc_edge.serve.callers import HttpCaller, StreamedCaller, WholeCaller
 from fedaigc_edge.serve.http_body import preferred_language, read_body
+from fedaigc_edge.serve.json_body import MAX_BODY_BYTES
 from fedaigc_edge.serve.openai_errors import error_answer
-from fedaigc_edge.serve.openai_request import MAX_BODY_BYTES, ChatCall, read_chat_call
 from fedaigc_edge.serve.pipeline import Pipeline
-from fedaigc_edge.serve.plain_answer import send_error
+from fedaigc_edge.serve.plain_answer import REQUEST_ID_HEADER, send_error
 from fedaigc_edge.serve.readiness import Readiness
+from fedaigc_edge.serve.request import CallerGone
 from fedaigc_edge.serve.serving_metrics import ServingMetrics
+from fedaigc_edge.serve.stage_clock import StageClock
 
 log = logging.getLogger(__name__)
 
 OFF_LOOP_BYTES = 65_536
 """Larger bodies are parsed in a thread."""
+TIMINGS_HEADER = b"x-fedaigc-timings"
+"""A caller that sends it with the value 1 gets its request's stage times."""
 
 
-class ChatRoute:
-    """The ASGI endpoint of chat completions.
+class GenerationRoute:
+    """An ASGI endpoint.
 
     Args:
+        dialect: OpenAI's chat completions, or its completions.
         readiness: gives the pipeline, or says why there is none.
         metrics: counts calls that never reach the pipeline.
         now: Unix seconds, for `created`.
     """
 
     def __init__(
-        self, readiness: Readiness, metrics: ServingMetrics, now: Callable[[], float] = time.time
+        self,
+        dialect: Dialect,
+        readiness: Readiness,
+        metrics: ServingMetrics,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        self._dialect = dialect
         self._readiness = readiness
         self._metrics = metrics
         self._now = now
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one call."""
-        request_id = new_request_id()
+        request_id = self._dialect.new_id()
         try:
             pipeline = self._readiness.pipeline()
             body = await read_body(receive, MAX_BODY_BYTES)
+            clock = StageClock()
             arguments = (body, request_id, preferred_language(scope))
             if len(body) > OFF_LOOP_BYTES:
-                call = await asyncio.to_thread(read_chat_call, *arguments)
+                call = await asyncio.to_thread(self._dialect.read, *arguments)
             else:
-                call = read_chat_call(*arguments)
+                call = self._dialect.read(*arguments)
         except CallerGone:
             return
         except FedaigcError as error:
@@ -62,15 +72,24 @@ class ChatRoute:
             await send_error(send, error_answer(error), {REQUEST_ID_HEADER: request_id})
             return
         make = StreamedCaller if call.stream else WholeCaller
-        await _answer(pipeline, call, make(send, call, int(self._now())), receive)
+        caller = make(send, request_id, self._dialect.form(call, int(self._now())))
+        timed = any(name == TIMINGS_HEADER and value == b"1" for name, value in scope["headers"])
+        await _answer(pipeline, call, caller, receive, clock, timed)
 
 
-async def _answer(pipeline: Pipeline, call: ChatCall, caller: ChatCaller, receive: Receive) -> None:
+async def _answer(
+    pipeline: Pipeline,
+    call: ApiCall,
+    caller: HttpCaller,
+    receive: Receive,
+    clock: StageClock,
+    timed: bool,
+) -> None:
     watching = asyncio.create_task(_watch(receive, caller.gone))
-    work = asyncio.create_task(pipeline.serve(call.request, caller))
+    work = asyncio.create_task(pipeline.serve(call.request, caller, clock))
     try:
         sealed = await asyncio.shield(work)
-        await caller.finish(sealed)
+        await caller.finish(sealed, clock.end() if timed else None)
     except asyncio.CancelledError:
         # The server is stopping: end the generation within one token, but let what was handed over be sealed.
         caller.gone.set()

@@ -1,0 +1,59 @@
+"""Vectors of permitted texts under the token budget."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from fedaigc.arrays import FloatArray
+from fedaigc.identifiers import PolicyVersion
+from fedaigc.token_budget import TokenBudget
+from fedaigc_edge.engine.generator import Generator
+from fedaigc_edge.serve.policy_gate import Permit
+from fedaigc_edge.serve.prompt_tokens import input_tokens
+from fedaigc_edge.serve.request import ContextTooLong, EmbeddingRequest
+from fedaigc_edge.serve.reservation import OFF_LOOP_CHARACTERS
+from fedaigc_edge.serve.served_model import ServedModel
+
+BASE = PolicyVersion(0)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Mean last hidden states of unit length, (inputs, hidden), and the tokens that were read."""
+
+    vectors: FloatArray = field(repr=False)
+    tokens: int
+    model: str
+
+
+async def embed(
+    permit: Permit[EmbeddingRequest], budget: TokenBudget, generator: Generator, model: ServedModel
+) -> Embedding:
+    """Read every input with the base model, whose vectors stay comparable whatever policy is in force.
+
+    Raises UnknownModel for any other version, ContextTooLong, BudgetExceeded, RequestInvalid or ModelError.
+    """
+    request = permit.request
+    model.pinned(request.model, (BASE,))
+    if sum(map(len, request.inputs)) > OFF_LOOP_CHARACTERS:
+        inputs = await asyncio.to_thread(input_tokens, request, generator)
+    else:
+        inputs = input_tokens(request, generator)
+    longest = max(map(len, inputs))
+    if longest > generator.context_length:
+        raise ContextTooLong(
+            f"This model's context is {generator.context_length} tokens, and an input needs more",
+            f"{longest} tokens in the longest input",
+            "shorten it",
+            field="input",
+        )
+    tokens = sum(map(len, inputs))
+    hold = budget.reserve(tokens)
+    used = 0
+    try:
+        vectors = await generator.embed(inputs)
+        used = tokens
+    finally:
+        budget.settle(hold, used)
+    return Embedding(vectors, tokens, model.versioned(BASE))
