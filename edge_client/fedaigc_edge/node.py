@@ -21,8 +21,9 @@ from fedaigc.identifiers import PolicyVersion
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.banner import show_banner
 from fedaigc_edge.commands.daemon_call import API_FILE, SOCKET_FILE
+from fedaigc_edge.engine.batching_generator import BatchingGenerator, EngineSettings
+from fedaigc_edge.engine.batching_window import WindowSettings
 from fedaigc_edge.engine.generator import Generator
-from fedaigc_edge.engine.threaded_generator import ThreadedGenerator
 from fedaigc_edge.enrolment import CA_FILE, Enrolment
 from fedaigc_edge.evidence.delivery import Delivery
 from fedaigc_edge.evidence.outbox import Outbox
@@ -43,7 +44,6 @@ from fedaigc_edge.model.store import ModelFolder, open_model
 from fedaigc_edge.owed_delivery import deliver_former
 from fedaigc_edge.policy.hot_swap import ActivePolicy
 from fedaigc_edge.policy.receive import PolicyReceiver
-from fedaigc_edge.serve.generator import GenaiGenerator
 from fedaigc_edge.serve.http_api import HttpApi
 from fedaigc_edge.serve.pipeline import Pipeline
 from fedaigc_edge.serve.policy_gate import PolicyGate
@@ -96,8 +96,17 @@ def _require_not_left(data: Path, standing: Standing) -> None:
         )
 
 
-def _load_generator(model: ModelFolder, serve: ServeSettings) -> Generator:
-    return ThreadedGenerator(GenaiGenerator(model, serve.threads), serve.slots, serve.waiting)
+def _load_generator(model: ModelFolder, serve: ServeSettings, window: WindowSettings) -> Generator:
+    settings = EngineSettings(
+        slots=serve.slots,
+        waiting=serve.waiting,
+        kv_bytes=serve.kv_mib << 20,
+        adapter_bytes=serve.adapters_mib << 20,
+        threads=serve.threads,
+        drafts=serve.drafts,
+        window=window,
+    )
+    return BatchingGenerator(model, settings)
 
 
 class Device:
@@ -213,9 +222,9 @@ class Device:
     async def _load_model(self) -> None:
         started = time.monotonic()
         serve, budget = self._settings.serve, self._settings.budget
-        generator = await asyncio.to_thread(_load_generator, self._model, serve)
+        generator = await asyncio.to_thread(_load_generator, self._model, serve, self._settings.batching)
         self._generator = generator
-        active = ActivePolicy(generator)
+        active = ActivePolicy(generator, earlier=serve.earlier_versions)
         receiver = PolicyReceiver(
             self._settings.data / "policy", self._enrolment.release_key, self._model, active
         )

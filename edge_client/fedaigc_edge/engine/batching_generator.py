@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,9 +36,6 @@ SWITCH_S = 0.0005
 """How long another thread may keep the interpreter lock while the engine waits for it; Python's own 5 ms is
 as long as a whole step."""
 
-WINDOW_MS = 20.0
-"""Where the batching window starts: short, because it grows by itself while streams suffer."""
-
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -52,8 +49,9 @@ class EngineSettings:
     kv_bytes: int = 384 << 20
     adapter_bytes: int = 64 << 20
     threads: int = 0
-    speculate: Literal["auto", "always", "never"] = "auto"
+    drafts: Literal["auto", "always", "never"] = "auto"
     """auto: answers that need not repeat, see speculation.py."""
+    window: WindowSettings = field(default_factory=WindowSettings)
 
 
 class BatchingGenerator:
@@ -75,7 +73,7 @@ class BatchingGenerator:
         self._constraints: Constraints | None = None
         self._pool = KvPool(shape, settings.slots, self.context_length, settings.kv_bytes)
         self._shelf = AdapterShelf(settings.adapter_bytes, model.lora_inputs, read_adapter_inputs)
-        self.window = BatchingWindow(WindowSettings(window_ms=WINDOW_MS))
+        self.window = BatchingWindow(settings.window)
         self._line: JobLine[RunningAnswer] = JobLine(settings.slots, settings.waiting)
         self._batcher = Batcher(
             GraphSession(
@@ -84,9 +82,7 @@ class BatchingGenerator:
             self._pool,
             self._line,
             self._shelf,
-            Speculation(
-                None if settings.speculate == "never" else DraftBounds(), settings.speculate == "always"
-            ),
+            Speculation(None if settings.drafts == "never" else DraftBounds(), settings.drafts == "always"),
             self.window,
             self._ended,
         )
