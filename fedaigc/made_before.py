@@ -98,13 +98,16 @@ class MadeBefore:
             list(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
         self.note(height, **facts)
 
-    def note(self, height: int, sync: bool = True, **facts: Json) -> None:
+    def note(self, height: int, **facts: Json) -> None:
         """Raise the mark, after the commit and before anyone acts on it; a lower one changes nothing.
 
-        On the disk when it returns, unless not `sync`ed. Raises StorageError: then the caller must not act
-        on what it committed.
+        On the disk when it returns. Raises StorageError: then the caller must not act on what it committed.
         """
-        raise_mark(self._marker, Mark(self.owner, height, facts), sync)
+        raise_mark(self._marker, Mark(self.owner, height, facts))
+
+    def note_unsynced(self, height: int) -> None:
+        """The same without waiting for the disk: a power cut may take the mark back, kill -9 may not."""
+        raise_mark(self._marker, Mark(self.owner, height), sync=False)
 
     def older(self, why: str) -> StorageError:
         """The error for a database that is not the one that was last in use here."""

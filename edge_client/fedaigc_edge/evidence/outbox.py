@@ -173,7 +173,8 @@ class Outbox:
             self._made.remember(connection, last)
         elif last > self._marked:
             # A sync a seal would double what evidence costs; every answer waits for it.
-            self._made.note(last, sync=last // SYNC_MARK_EVERY > self._marked // SYNC_MARK_EVERY)
+            synced = last // SYNC_MARK_EVERY > self._marked // SYNC_MARK_EVERY
+            (self._made.note if synced else self._made.note_unsynced)(last)
         self._marked = last
 
     def _seal(self, connection: sqlite3.Connection, output: Output) -> SealedOutput:

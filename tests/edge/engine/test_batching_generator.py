@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def test_greedy_is_what_torch_generates(generator: BatchingGenerator, tiny_model
         prompt = torch.tensor([generator.encode(text)])
         made = network.generate(prompt, max_new_tokens=24, do_sample=False)[0, prompt.shape[1] :]
         expected = tokenizer.decode(made, skip_special_tokens=True)
-        assert run(lambda text=text: collect(generator, job(generator, text)))[0] == expected
+        assert run(partial(collect, generator, job(generator, text)))[0] == expected
 
 
 def test_many_together_say_what_each_says_alone(generator: BatchingGenerator) -> None:

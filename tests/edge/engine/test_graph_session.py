@@ -33,9 +33,10 @@ class Session:
         start = 0
         for size in pieces:
             end = start + size
-            logits = self.run(slot, [tokens[start:end]], [end], [size - 1])
+            logits: FloatArray = self.run(slot, [tokens[start:end]], [end], [size - 1])
             start = end
-        return logits[0]
+        last: FloatArray = logits[0]
+        return last
 
     def run(
         self, first: int, tokens: Sequence[Sequence[int]], lengths: Sequence[int], rows: Sequence[int]

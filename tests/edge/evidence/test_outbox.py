@@ -238,11 +238,11 @@ def test_killed_between_the_commit_and_its_mark_it_starts_again_and_no_number_re
 def test_nobody_is_told_of_a_number_that_is_not_marked(
     outbox: Outbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(made: object, height: int, sync: bool) -> None:
+    def full(made: object, height: int) -> None:
         raise StorageError("Cannot write the mark", "the disk is full", "free some space")
 
     with monkeypatch.context() as failing:
-        failing.setattr("fedaigc.made_before.MadeBefore.note", full)
+        failing.setattr("fedaigc.made_before.MadeBefore.note_unsynced", full)
         with pytest.raises(StorageError, match="disk is full"):
             outbox.seal(output(1)).result(5)
     assert outbox.seal(output(2)).result(5).seq == 2
@@ -252,7 +252,7 @@ def test_nobody_is_told_of_a_number_that_is_not_marked(
 def test_a_group_costs_one_mark(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
     marks: list[int] = []
     monkeypatch.setattr(
-        "fedaigc.made_before.MadeBefore.note", lambda made, height, sync: marks.append(height)
+        "fedaigc.made_before.MadeBefore.note_unsynced", lambda made, height: marks.append(height)
     )
     release = threading.Event()
     outbox._writer.submit(lambda connection: release.wait(5))
