@@ -64,7 +64,8 @@ def raise_mark(path: Path, mark: Mark, sync: bool = True) -> None:
     """Write `mark`, unless its owner's is as high already. Raises StorageError: the old one holds.
 
     It is on the disk when this returns, or without `sync` when the system gets to it: kill -9 loses nothing
-    then, a power cut may leave the mark of some seconds before, which is too low and never too high. Once the file is there, several threads and processes may do so: none of them can lower it.
+    then, a power cut may leave the mark of some seconds before, which is too low and never too high. Once the
+    file is there, several threads and processes may do so: none of them can lower it.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
