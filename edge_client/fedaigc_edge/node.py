@@ -20,9 +20,10 @@ from fedaigc.files import folder_lock, private_folder, write_private
 from fedaigc.identifiers import PolicyVersion
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.banner import show_banner
+from fedaigc_edge.batching_reload import batching_reload
 from fedaigc_edge.commands.daemon_call import API_FILE, SOCKET_FILE
 from fedaigc_edge.engine.batching_generator import BatchingGenerator, EngineSettings
-from fedaigc_edge.engine.batching_window import WindowSettings
+from fedaigc_edge.engine.batching_window import BatchingWindow
 from fedaigc_edge.engine.generator import Generator
 from fedaigc_edge.enrolment import CA_FILE, Enrolment
 from fedaigc_edge.evidence.delivery import Delivery
@@ -64,9 +65,10 @@ OnReady = Callable[[Mapping[str, Json]], None]
 log = logging.getLogger("fedaigc.edge")
 
 
-def run_device(settings: EdgeSettings, on_ready: OnReady = show_banner) -> None:
+def run_device(settings: EdgeSettings, on_ready: OnReady = show_banner, config: Path | None = None) -> None:
     """Serve in the foreground until told to stop; returns after an orderly stop.
 
+    The `[batching]` table of `config` is read again when that file changes.
     Raises IdentityError (not joined), FolderInUse, SettingsError (port taken, gate unusable), ModelError.
     """
     data = private_folder(settings.data)
@@ -76,15 +78,15 @@ def run_device(settings: EdgeSettings, on_ready: OnReady = show_banner) -> None:
         _require_not_left(data, StandingRecord(data).current)
         begin_logging(data)
         log.info("starting node=%s version=%s leftovers_ended=%d", enrolment.node, fedaigc.__version__, ended)
-        asyncio.run(_live(settings, enrolment, on_ready))
+        asyncio.run(_live(settings, enrolment, on_ready, config))
     log.info("stopped node=%s", enrolment.node)
 
 
-async def _live(settings: EdgeSettings, enrolment: Enrolment, on_ready: OnReady) -> None:
+async def _live(settings: EdgeSettings, enrolment: Enrolment, on_ready: OnReady, config: Path | None) -> None:
     # The signals first: opening the model and the databases takes seconds, and is not to be cut in between.
     stop = StopRequest()
     stop.listen()
-    await Device(settings, enrolment, on_ready, stop).run()
+    await Device(settings, enrolment, on_ready, stop, config).run()
 
 
 def _require_not_left(data: Path, standing: Standing) -> None:
@@ -96,7 +98,7 @@ def _require_not_left(data: Path, standing: Standing) -> None:
         )
 
 
-def _load_generator(model: ModelFolder, serve: ServeSettings, window: WindowSettings) -> Generator:
+def _load_generator(model: ModelFolder, serve: ServeSettings, window: BatchingWindow) -> Generator:
     settings = EngineSettings(
         slots=serve.slots,
         waiting=serve.waiting,
@@ -104,9 +106,8 @@ def _load_generator(model: ModelFolder, serve: ServeSettings, window: WindowSett
         adapter_bytes=serve.adapters_mib << 20,
         threads=serve.threads,
         drafts=serve.drafts,
-        window=window,
     )
-    return BatchingGenerator(model, settings)
+    return BatchingGenerator(model, settings, window)
 
 
 class Device:
@@ -121,6 +122,7 @@ class Device:
         enrolment: Enrolment,
         on_ready: OnReady = show_banner,
         stop: StopRequest | None = None,
+        config: Path | None = None,
     ) -> None:
         data = settings.data
         self._on_ready = on_ready
@@ -130,6 +132,8 @@ class Device:
         self._model = open_model(settings.models, settings.model)
         self._standing = StandingRecord(data)
         self._metrics = ServingMetrics()
+        self._window = BatchingWindow(settings.batching)
+        self._config = config
         self._gate = PolicyGate(settings.serve.gate)
         self._server = ServerConnection(
             enrolment.address,
@@ -196,6 +200,8 @@ class Device:
             self._loops.begin("heartbeat", self._heartbeat.run)
             self._loops.begin("tag_keys", partial(self._tag_keys.keep_fresh, self._server))
             self._loops.begin("gate", self._gate.watch)
+            if self._config is not None:
+                self._loops.begin("batching", batching_reload(self._config, self._window).watch)
             ending.push_async_callback(self._drain)
             if await self._stop.unless(self._load_model()):
                 self._on_ready(await self._status())
@@ -222,7 +228,7 @@ class Device:
     async def _load_model(self) -> None:
         started = time.monotonic()
         serve, budget = self._settings.serve, self._settings.budget
-        generator = await asyncio.to_thread(_load_generator, self._model, serve, self._settings.batching)
+        generator = await asyncio.to_thread(_load_generator, self._model, serve, self._window)
         self._generator = generator
         active = ActivePolicy(generator, earlier=serve.earlier_versions)
         receiver = PolicyReceiver(

@@ -19,7 +19,7 @@ from fedaigc.adapter import AdapterShape, AdapterSlot
 from fedaigc.errors import FedaigcError, Unavailable
 from fedaigc_edge import node
 from fedaigc_edge.commands.daemon_call import SOCKET_FILE
-from fedaigc_edge.engine.batching_window import WindowSettings
+from fedaigc_edge.engine.batching_window import BatchingWindow
 from fedaigc_edge.enrolment import CA_FILE, Enrolment
 from fedaigc_edge.identity import Identity
 from fedaigc_edge.model.store import ModelFolder
@@ -85,7 +85,7 @@ def device_folder(
     _play_flower(tmp_path / "bin", monkeypatch)
     folder = DeviceFolder(data, generator)
 
-    def load(model: ModelFolder, serve: ServeSettings, window: WindowSettings) -> ScriptedGenerator:
+    def load(model: ModelFolder, serve: ServeSettings, window: BatchingWindow) -> ScriptedGenerator:
         folder.load()
         return generator
 

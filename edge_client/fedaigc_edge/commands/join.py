@@ -12,7 +12,7 @@ import click
 
 from fedaigc.errors import JoinTokenError, ModelError
 from fedaigc.stop_signals import INTERRUPTED, STOPPED, ended_by_signals
-from fedaigc_edge.commands.options import device_options, ready_json_option, settings_of
+from fedaigc_edge.commands.options import config_file, device_options, ready_json_option, settings_of
 from fedaigc_edge.commands.token_input import TOKEN_VARIABLE, token_text
 from fedaigc_edge.settings import EdgeSettings
 
@@ -76,7 +76,7 @@ def join(
             require_model(settings)
         joined = _enrol(settings, url, ticket, _silent if as_json else _to_stderr)
     if not no_serve:
-        serve(settings, as_json)
+        serve(settings, as_json, config_file(config))
     elif as_json:
         click.echo(json.dumps({"ready": False, **joined}, ensure_ascii=False))
 
@@ -154,7 +154,7 @@ def pull_model(settings: EdgeSettings, silent: bool = False) -> None:
     export(settings.model, settings.models, tell)
 
 
-def serve(settings: EdgeSettings, as_json: bool = False) -> None:
+def serve(settings: EdgeSettings, as_json: bool = False, config: Path | None = None) -> None:
     """Run the daemon in the foreground until it is told to stop; say when it is ready."""
     with ended_by_signals(STOPPED):
         from fedaigc.files import PRIVATE_FOLDER
@@ -163,7 +163,7 @@ def serve(settings: EdgeSettings, as_json: bool = False) -> None:
 
         # For what libraries open by themselves, such as turned log files.
         os.umask(0o777 & ~PRIVATE_FOLDER)
-        run_device(settings, show_ready_line if as_json else show_banner)
+        run_device(settings, show_ready_line if as_json else show_banner, config)
 
 
 def _to_stderr(line: str) -> None:

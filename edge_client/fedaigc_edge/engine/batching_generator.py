@@ -6,7 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from fedaigc.arrays import FloatArray
 from fedaigc.errors import RequestInvalid
 from fedaigc_edge.engine.adapter_shelf import AdapterShelf
 from fedaigc_edge.engine.batcher import Batcher
-from fedaigc_edge.engine.batching_window import BatchingWindow, WindowSettings
+from fedaigc_edge.engine.batching_window import BatchingWindow
 from fedaigc_edge.engine.constraint import Constraints
 from fedaigc_edge.engine.draft_length import DraftBounds
 from fedaigc_edge.engine.generator import Generation, Job
@@ -51,7 +51,6 @@ class EngineSettings:
     threads: int = 0
     drafts: Literal["auto", "always", "never"] = "auto"
     """auto: answers that need not repeat, see speculation.py."""
-    window: WindowSettings = field(default_factory=WindowSettings)
 
 
 class BatchingGenerator:
@@ -59,9 +58,15 @@ class BatchingGenerator:
 
     Args:
         model: an exported model whose hashes were checked. Raises ModelError when it cannot be loaded.
+        window: when those who wait may join; it may be changed while the engine runs.
     """
 
-    def __init__(self, model: ModelFolder, settings: EngineSettings | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelFolder,
+        settings: EngineSettings | None = None,
+        window: BatchingWindow | None = None,
+    ) -> None:
         settings = settings or EngineSettings()
         sizes = model.architecture
         shape = KvShape(sizes.layers, sizes.kv_heads, sizes.head_dim)
@@ -73,7 +78,7 @@ class BatchingGenerator:
         self._constraints: Constraints | None = None
         self._pool = KvPool(shape, settings.slots, self.context_length, settings.kv_bytes)
         self._shelf = AdapterShelf(settings.adapter_bytes, model.lora_inputs, read_adapter_inputs)
-        self.window = BatchingWindow(settings.window)
+        self._window = window or BatchingWindow()
         self._line: JobLine[RunningAnswer] = JobLine(settings.slots, settings.waiting)
         self._batcher = Batcher(
             GraphSession(
@@ -83,7 +88,7 @@ class BatchingGenerator:
             self._line,
             self._shelf,
             Speculation(None if settings.drafts == "never" else DraftBounds(), settings.drafts == "always"),
-            self.window,
+            self._window,
             self._ended,
         )
         sys.setswitchinterval(SWITCH_S)
@@ -138,6 +143,7 @@ class BatchingGenerator:
             "slots": self._line.slots,
             "running": self._line.running,
             "waiting": len(self._line),
+            "batching_window_ms": self._window.window_ms,
             "kv_limit_bytes": self._pool.limit_bytes,
             "kv_promised_bytes": self._pool.promised_bytes,
             "kv_held_bytes": self._pool.held_bytes,
