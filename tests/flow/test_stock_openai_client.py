@@ -43,12 +43,12 @@ def test_the_models_are_listed(llm: openai.OpenAI) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"frequency_penalty": 0.5},
-        {"logit_bias": {"1": 5}},
-        {"logprobs": True},
-        {"n": 2},
-        {"response_format": {"type": "json_object"}},
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+        {"audio": {"voice": "alloy", "format": "wav"}},
+        {"functions": [{"name": "f"}]},
+        {"reasoning_effort": "high"},
+        {"n": 17},
+        {"logit_bias": {"1": 500}},
+        {"response_format": {"type": "grammar"}},
         {"extra_body": {"mirostat": 2}},
     ],
 )

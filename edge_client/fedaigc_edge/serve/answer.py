@@ -152,7 +152,8 @@ class _Run:
             raise _gone()
         meter = self._head.reservation.meter
         with self._clock.generation(self._times):
-            self._generations = _started(self._generator, self._jobs())
+            tools = self._head.reservation.permit.request.tools is not None
+            self._generations = _started(self._generator, self._jobs(), tools)
             meter.used = self._head.reservation.prompt_tokens
             leaving = asyncio.ensure_future(self._cancel_when_gone())
             try:
@@ -273,12 +274,13 @@ class _Run:
         self._cancel()
 
 
-def _started(generator: Generator, jobs: list[Job]) -> Sequence[Generation]:
+def _started(generator: Generator, jobs: list[Job], tools: bool) -> Sequence[Generation]:
     try:
         return generator.start(jobs)
     except RequestInvalid as error:
-        if error.field is None and jobs[0].grammar is not None:
-            raise RequestInvalid(error.what, error.why, error.do_next, field="response_format") from None
+        # The engine knows grammars, not which field of a request they come from.
+        if error.field == "response_format" and tools:
+            raise RequestInvalid(error.what, error.why, error.do_next, field="tools") from None
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import fedaigc
 from fedaigc.errors import FedaigcError
+from fedaigc.identifiers import RequestId
 from fedaigc_edge.evidence.outbox import Outbox
 from fedaigc_edge.learn.feedback_reply import feedback_reply
-from fedaigc_edge.serve.dialects import CHAT
+from fedaigc_edge.serve.dialects import CHAT, COMPLETIONS
+from fedaigc_edge.serve.embeddings_route import EmbeddingsRoute
 from fedaigc_edge.serve.generation_route import GenerationRoute, log_defect
 from fedaigc_edge.serve.http_body import read_body
 from fedaigc_edge.serve.json_body import MAX_BODY_BYTES, read_json
@@ -58,6 +61,7 @@ class HttpApi:
         self._feedback = feedback
         self._metrics = metrics
         self._started = int(now())
+        self._embed = EmbeddingsRoute(readiness, metrics)
         routes = [
             Route("/health", self._health),
             Route("/ready", self._ready),
@@ -66,6 +70,8 @@ class HttpApi:
             Route("/v1/models/{model}", self._model),
             Route("/v1/receipts/{request_id}", self._receipt),
             Route("/v1/feedback", self._take_feedback, methods=["POST"]),
+            Route("/v1/embeddings", self._embeddings, methods=["POST"]),
+            Route("/v1/completions", GenerationRoute(COMPLETIONS, readiness, metrics, now), methods=["POST"]),
             Route("/v1/chat/completions", GenerationRoute(CHAT, readiness, metrics, now), methods=["POST"]),
         ]
         self.app: ASGIApp = LocalAccess(_OpenAIErrors(Router(routes, redirect_slashes=False)))
@@ -98,6 +104,9 @@ class HttpApi:
                 {"id": pipeline.model.versioned(version), **same, "policy_version": version, "parent": name}
             )
         return served
+
+    async def _embeddings(self, request: Request) -> Response:
+        return await self._embed.answer(request, RequestId(f"embd-{secrets.token_hex(12)}"))
 
     async def _take_feedback(self, request: Request) -> Response:
         body = read_json(await read_body(request.receive, MAX_BODY_BYTES), whole_text=False)

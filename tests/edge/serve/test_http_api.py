@@ -140,7 +140,7 @@ def test_metrics_count_requests_denials_tokens_and_the_outbox(api: RunningApi) -
     ("method", "path", "status"),
     [
         ("GET", "/", 404),
-        ("POST", "/v1/completions", 404),
+        ("POST", "/v1/edits", 404),
         ("GET", "/v1/chat/completions", 405),
         ("GET", "/v1/chat/completions/", 404),
         ("POST", "/v1/models", 405),
@@ -164,7 +164,7 @@ def test_no_route_answers_a_web_page(api: RunningApi, path: str, header: dict[st
     assert api.feedback == []
 
 
-def test_only_one_route_generates_and_it_is_the_pipelines(parts: Parts, tmp_path: Path) -> None:
+def test_what_generates_goes_through_the_pipelines_route(parts: Parts, tmp_path: Path) -> None:
     api = HttpApi(Readiness(), parts.outbox, lambda body: "", parts.metrics)
     router = api.app._app._app  # type: ignore[attr-defined]
     assert isinstance(router, Router)
@@ -173,5 +173,6 @@ def test_only_one_route_generates_and_it_is_the_pipelines(parts: Parts, tmp_path
         for route in router.routes
         if isinstance(route, Route) and "POST" in (route.methods or ())
     }
-    assert set(posts) == {"/v1/feedback", "/v1/chat/completions"}
-    assert isinstance(posts["/v1/chat/completions"].endpoint, GenerationRoute)
+    generating = {"/v1/chat/completions", "/v1/completions"}
+    assert set(posts) == {"/v1/feedback", "/v1/embeddings", *generating}
+    assert all(isinstance(posts[path].endpoint, GenerationRoute) for path in generating)
