@@ -110,6 +110,22 @@ def _load_generator(model: ModelFolder, serve: ServeSettings, window: BatchingWi
     return BatchingGenerator(model, settings, window)
 
 
+def _connection(
+    data: Path, enrolment: Enrolment, identity: Identity, standing: StandingRecord
+) -> ServerConnection:
+    return ServerConnection(
+        enrolment.address,
+        data / CA_FILE,
+        enrolment.node,
+        identity.signing,
+        on_refused=standing.revoked,
+    )
+
+
+def _supernode(data: Path, enrolment: Enrolment, identity: Identity) -> SuperNode:
+    return SuperNode(data, enrolment.address, data / CA_FILE, identity.flower.path, data / SOCKET_FILE)
+
+
 class Device:
     """One device: its parts, and what happens when the server or the owner says something.
 
@@ -135,13 +151,7 @@ class Device:
         self._window = BatchingWindow(settings.batching)
         self._config = config
         self._gate = PolicyGate(settings.serve.gate)
-        self._server = ServerConnection(
-            enrolment.address,
-            data / CA_FILE,
-            enrolment.node,
-            identity.signing,
-            on_refused=self._standing.revoked,
-        )
+        self._server = _connection(data, enrolment, identity, self._standing)
         self._tag_keys = TagKeys(data, identity.sealing)
         self._outbox = Outbox(data / EVIDENCE_FILE, enrolment.node, enrolment.tenant_key)
         self._feedback = FeedbackStore(data / LEARN_FILE)
@@ -167,9 +177,7 @@ class Device:
         self._heartbeat = Heartbeat(
             self._server, self._report, self._heard_from_server, settings.federation.heartbeat_s
         )
-        self._supernode = SuperNode(
-            data, enrolment.address, data / CA_FILE, identity.flower.path, data / SOCKET_FILE
-        )
+        self._supernode = _supernode(data, enrolment, identity)
         self._readiness = Readiness()
         self._pipeline: Pipeline | None = None
         self._receiver: PolicyReceiver | None = None

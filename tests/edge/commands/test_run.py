@@ -20,7 +20,7 @@ def test_flags_reach_the_daemon_and_paths_become_absolute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = list[EdgeSettings]()
-    monkeypatch.setattr(module, "serve", lambda settings, as_json: given.append(settings))
+    monkeypatch.setattr(module, "serve", lambda settings, as_json, config: given.append(settings))
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(
         device, ["run", "--data", "d", "--port", "0", "--gate", "g.yaml", "--model", "m"]
@@ -41,7 +41,7 @@ def test_json_reaches_the_daemon_as_what_it_says_when_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[Any] = []
-    monkeypatch.setattr(node, "run_device", lambda settings, on_ready: said.append(on_ready))
+    monkeypatch.setattr(node, "run_device", lambda settings, on_ready, config: said.append(on_ready))
     for arguments in ([], ["--json"]):
         result = CliRunner().invoke(device, ["run", "--data", str(tmp_path), *arguments])
         assert result.exit_code == 0, result.output
