@@ -24,7 +24,7 @@ from fedaigc_edge.engine.graph_session import GraphSession
 from fedaigc_edge.engine.job_line import JobLine
 from fedaigc_edge.engine.kv_pool import KvPool, KvShape
 from fedaigc_edge.engine.running_answer import EngineGeneration, RunningAnswer
-from fedaigc_edge.engine.sampling import Sampling
+from fedaigc_edge.engine.sampling import Grammar, Sampling
 from fedaigc_edge.engine.speculation import Speculation
 from fedaigc_edge.engine.text_codec import TextCodec
 from fedaigc_edge.engine.token_sampler import TokenSampler
@@ -121,6 +121,10 @@ class BatchingGenerator:
     def unload_adapter(self, name: str) -> None:
         """See AdapterHost."""
         self._shelf.unload(name)
+
+    def prepare_grammar(self, grammar: Grammar) -> None:
+        """See Generator."""
+        self._grammars().compile(grammar)
 
     def start(self, jobs: Sequence[Job]) -> Sequence[Generation]:
         """See Generator."""

@@ -119,6 +119,13 @@ class Generator(AdapterHost, TextEncoder, Protocol):
     """Tokens of prompt and answer together."""
     vocabulary: int
 
+    def prepare_grammar(self, grammar: Grammar) -> None:
+        """Compile it, so that `start` need not: that takes a second for a large schema, in any thread.
+
+        Raises RequestInvalid for a grammar that cannot be used.
+        """
+        ...
+
     def start(self, jobs: Sequence[Job]) -> Sequence[Generation]:
         """Put jobs in line together (the choices of one request), all or none. Never blocks.
 

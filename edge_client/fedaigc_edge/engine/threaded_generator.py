@@ -19,7 +19,7 @@ from typing import Any
 from fedaigc.arrays import FloatArray
 from fedaigc.errors import Busy, RequestInvalid, Unavailable
 from fedaigc_edge.engine.generator import EngineTimes, Job, Piece
-from fedaigc_edge.engine.sampling import Sampling
+from fedaigc_edge.engine.sampling import Grammar, Sampling
 from fedaigc_edge.serve import generator as blocking
 from fedaigc_edge.serve.request import ChatMessage
 
@@ -49,6 +49,9 @@ class ThreadedGenerator:
         self._present = 0
         self._mean_s = FIRST_GUESS_S
         self._running: set[_Running] = set()
+
+    def prepare_grammar(self, grammar: Grammar) -> None:
+        """See Generator; `start` refuses every grammar."""
 
     def start(self, jobs: Sequence[Job]) -> Sequence[_Running]:
         """See Generator."""

@@ -153,7 +153,7 @@ class _Run:
         meter = self._head.reservation.meter
         with self._clock.generation(self._times):
             tools = self._head.reservation.permit.request.tools is not None
-            self._generations = _started(self._generator, self._jobs(), tools)
+            self._generations = await _started(self._generator, self._jobs(), tools)
             meter.used = self._head.reservation.prompt_tokens
             leaving = asyncio.ensure_future(self._cancel_when_gone())
             try:
@@ -274,8 +274,11 @@ class _Run:
         self._cancel()
 
 
-def _started(generator: Generator, jobs: list[Job], tools: bool) -> Sequence[Generation]:
+async def _started(generator: Generator, jobs: list[Job], tools: bool) -> Sequence[Generation]:
+    grammar = jobs[0].grammar
     try:
+        if grammar is not None:
+            await asyncio.to_thread(generator.prepare_grammar, grammar)
         return generator.start(jobs)
     except RequestInvalid as error:
         # The engine knows grammars, not which field of a request they come from.

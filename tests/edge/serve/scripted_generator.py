@@ -15,7 +15,7 @@ import numpy as np
 from fedaigc.arrays import FloatArray
 from fedaigc.errors import Busy
 from fedaigc_edge.engine.generator import EngineTimes, Job, Piece
-from fedaigc_edge.engine.sampling import TokenChoice
+from fedaigc_edge.engine.sampling import Grammar, TokenChoice
 
 FIRST_TOKEN = 1000
 """The token of the script's first piece; the next pieces' tokens follow."""
@@ -48,6 +48,7 @@ class ScriptedGenerator:
     made: int = 0
     seen: list[Job] = field(default_factory=list)
     templated: list[tuple[Any, Any]] = field(default_factory=list)
+    prepared: list[Grammar] = field(default_factory=list)
     closed: bool = False
 
     def encode_chat(
@@ -64,6 +65,9 @@ class ScriptedGenerator:
         place = token - FIRST_TOKEN
         piece = everything[place] if 0 <= place < len(everything) else b""
         return piece if isinstance(piece, bytes) else piece.encode("utf-8", "replace")
+
+    def prepare_grammar(self, grammar: Grammar) -> None:
+        self.prepared.append(grammar)
 
     def start(self, jobs: Sequence[Job]) -> Sequence[ScriptedGeneration]:
         if self.present + len(jobs) > self.slots + self.waiting:
