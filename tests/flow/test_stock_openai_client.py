@@ -30,7 +30,12 @@ def test_streamed_and_whole_answers_are_the_same(llm: openai.OpenAI) -> None:
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert text.strip()
     assert text == whole.choices[0].message.content
-    assert chunks[-1].usage == whole.usage
+    first, second = whole.usage, chunks[-1].usage
+    assert first is not None and second is not None
+    assert (first.prompt_tokens, first.completion_tokens) == (second.prompt_tokens, second.completion_tokens)
+    assert first.prompt_tokens_details is not None and second.prompt_tokens_details is not None
+    # The second time the prompt is there already, all but its last two tokens.
+    assert second.prompt_tokens_details.cached_tokens == second.prompt_tokens - 2
     assert {chunk.choices[0].finish_reason for chunk in chunks if chunk.choices} >= {
         whole.choices[0].finish_reason
     }
