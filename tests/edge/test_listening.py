@@ -61,3 +61,22 @@ def test_a_running_answer_is_finished_at_a_stop() -> None:
             return (await asking).text
 
     assert asyncio.run(go()) == "hello"
+
+
+def test_no_write_waits_for_a_peers_delayed_acknowledgement() -> None:
+    async def scenario() -> int:
+        seen: list[int] = []
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted = writer.get_extra_info("socket")
+            seen.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener = loopback_socket(0)
+        async with await asyncio.start_server(connected, sock=listener):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            await reader.read()
+            writer.close()
+        return seen[0]
+
+    assert asyncio.run(scenario()) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from fedaigc.identifiers import PolicyVersion, new_request_id
 from fedaigc.reward_head import RewardHead
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.evidence.outbox import Outbox
+from fedaigc_edge.listening import loopback_socket
 from fedaigc_edge.serve.answer import AnswerHead
 from fedaigc_edge.serve.choice_text import Delta
 from fedaigc_edge.serve.http_api import HttpApi
@@ -185,7 +185,7 @@ class RunningApi:
         self.api = HttpApi(self.readiness, self.parts.outbox, self._feedback, self.parts.metrics)
         pipeline = self.parts.pipeline()
         self.readiness.open(pipeline)
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = loopback_socket(0)
         self.port = listening.getsockname()[1]
         config = uvicorn.Config(
             self.api.app, log_config=None, lifespan="off", timeout_graceful_shutdown=1, ws="none"
