@@ -18,19 +18,24 @@ _REQUEST = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 def probe(port: int) -> list[float]:
     """Milliseconds of each round trip over one kept connection."""
-    trips = []
+    trips: list[float] = []
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        due = time.perf_counter()
-        while not select.select([sys.stdin], [], [], 0)[0]:
-            time.sleep(max(0.0, due - time.perf_counter()))
-            # From when it was due: a late answer must not hide the delays that the next ones would have seen.
-            asked = min(due, time.perf_counter())
+        while not select.select([sys.stdin], [], [], EVERY_S)[0]:
+            asked = time.perf_counter()
             connection.sendall(_REQUEST)
             _answer(connection)
-            trips.append((time.perf_counter() - asked) * 1e3)
-            due += EVERY_S
+            trips += delays_ms(time.perf_counter() - asked)
     return trips
+
+
+def delays_ms(seconds: float) -> list[float]:
+    """What a caller each 20 ms would have waited while one answer took `seconds`; the longest first.
+
+    Else one long pause would count once, however many callers it held up (coordinated omission).
+    """
+    missed = int(seconds / EVERY_S)
+    return [(seconds - beat * EVERY_S) * 1e3 for beat in range(missed + 1)]
 
 
 def _answer(connection: socket.socket) -> None:

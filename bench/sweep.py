@@ -6,7 +6,7 @@ import statistics
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,21 +48,23 @@ def measure(options: BenchOptions) -> dict[str, Any]:
     with our_server(run / "speed", options.models, options.model) as ours:
         points = _sweep(ours, 1 if options.quick else 5)
     with our_server(run / "memory", options.models, options.model, f"slots = {MEMORY_SLOTS}") as ours:
-        rss_mb, peak_mb, most = _memory(ours)
-    worst = worst_step(points)
+        started_mb = ours.rss_mb()
+        one = _memory(ours, 1)
+        every = _memory(ours, MEMORY_SLOTS)
     rows = [(point.prompt, point.ttft_s, point.prefill, point.decode) for point in points]
     show("One caller", ("prompt tokens", "TTFT s", "prefill tok/s", "decode tok/s"), rows)
-    show(f"{MEMORY_SLOTS} prompts of {MEMORY_PROMPT} tokens at one time", ("what", "most"), _memory_rows(
-        rss_mb, peak_mb, most
-    ))  # fmt: skip
+    show(
+        f"Memory with {MEMORY_SLOTS} slots, 10^6 bytes; answers of {TOKENS} tokens",
+        (f"prompts of {MEMORY_PROMPT} tokens at one time", "RSS", "peak RSS", "KV promised", "KV held"),
+        [(0, started_mb, started_mb, 0.0, 0.0), (1, *one), (MEMORY_SLOTS, *every)],
+    )
     return {
         "prompt_tokens": [point.prompt for point in points],
         "prefill_tok_s": [round(point.prefill, 1) for point in points],
         "decode_tok_s": [round(point.decode, 1) for point in points],
-        "worst_ttft_vs_fit": round(worst, 3),
-        "rss_mb": round(rss_mb, 1),
-        "peak_rss_mb": round(peak_mb, 1),
-        **{name.removeprefix(ENGINE): value for name, value in most.items() if "kv" in name},
+        "worst_ttft_vs_fit": round(worst_step(points), 3),
+        **_named("one", one),
+        **_named("all_slots", every),
     }
 
 
@@ -104,31 +106,44 @@ def _ask(ours: Contender, length: int, callers: int, seed: int) -> LoadRound:
         return play(ours.port, [[ours.body(text, TOKENS)] for text in texts], ours.headers)
 
 
-def _memory(ours: Contender) -> tuple[float, float, Mapping[str, float]]:
-    """RSS after the load and its peak, 10^6 bytes; the most that each gauge of the engine said meanwhile."""
-    say(f"memory: {MEMORY_SLOTS} callers with prompts of {MEMORY_PROMPT} tokens")
-    most: dict[str, float] = {}
+@dataclass(frozen=True)
+class Memory:
+    """10^6 bytes: of the process after the load and at its peak; the most KV bytes promised and held."""
+
+    rss: float
+    peak_rss: float
+    kv_promised: float
+    kv_held: float
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.rss, self.peak_rss, self.kv_promised, self.kv_held))
+
+
+def _named(what: str, memory: Memory) -> dict[str, float]:
+    return {f"{what}_{name}_mb": round(value, 1) for name, value in vars(memory).items()}
+
+
+def _memory(ours: Contender, callers: int) -> Memory:
+    say(f"memory: {callers} prompts of {MEMORY_PROMPT} tokens at one time")
+    promised, held = [0.0], [0.0]
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(SAMPLE_S):
-            for name, value in gauges(ours.port, ENGINE).items():
-                most[name] = max(value, most.get(name, value))
+            said = gauges(ours.port, ENGINE)
+            promised.append(said[f"{ENGINE}kv_promised_bytes"] / 1e6)
+            held.append(said[f"{ENGINE}kv_held_bytes"] / 1e6)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        _ask(ours, MEMORY_PROMPT, MEMORY_SLOTS, seed=99)
+        _ask(ours, MEMORY_PROMPT, callers, seed=99)
     finally:
         ended.set()
         watcher.join()
     status = Path(f"/proc/{ours.process}/status").read_text(encoding="ascii")
     (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
-    return ours.rss_mb(), int(peak) * 1024 / 1e6, most
-
-
-def _memory_rows(rss_mb: float, peak_mb: float, most: Mapping[str, float]) -> list[tuple[str, float]]:
-    return [("RSS MB", rss_mb), ("peak RSS MB", peak_mb), *sorted(most.items())]
+    return Memory(ours.rss_mb(), int(peak) * 1024 / 1e6, max(promised), max(held))
 
 
 if __name__ == "__main__":
