@@ -73,7 +73,10 @@ class ServingMetrics:
             self._each.observe(times.per_token_ns / 1e9)
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """The exposition; `gauges` maps a metric's name to its help and its value now."""
+        """The exposition; `gauges` maps a metric's name to its help and its value now.
+
+        A name that ends in `_total` is told as a counter.
+        """
         lines = family("fedaigc_requests_total", "counter", "Requests by how they ended.")
         lines += [sample("fedaigc_requests_total", n, outcome=o) for o, n in sorted(self.requests.items())]
         lines += family("fedaigc_tokens_total", "counter", "Tokens read and generated.")
@@ -88,5 +91,6 @@ class ServingMetrics:
         for histogram in (self._stages, self._total, self._governance, self._first, self._each):
             lines += histogram.lines()
         for name, (help_text, value) in sorted(gauges.items()):
-            lines += [*family(name, "gauge", help_text), sample(name, value)]
+            kind = "counter" if name.endswith("_total") else "gauge"
+            lines += [*family(name, kind, help_text), sample(name, value)]
         return "\n".join(lines) + "\n"

@@ -10,8 +10,9 @@ from fedaigc_edge.engine.sampling import Grammar
 from fedaigc_edge.serve.chat_prompt import CALL_CLOSE, CALL_OPEN
 from fedaigc_edge.serve.request import ToolUse
 
-COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-"""llguidance's options: one way to space JSON, because small models lose themselves in free white space."""
+_COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+"""llguidance's options for JSON within other text: one spacing, or small models lose themselves in it. How an
+answer that is JSON alone is spaced is decided by the engine."""
 
 _MAYBE_CALL = r"""%llguidance {{}}
 start: before call | TEXT
@@ -24,9 +25,7 @@ body: %json {schema}
 
 def json_grammar(schema: Mapping[str, Any]) -> Grammar:
     """An answer that is JSON by this schema, nothing before or after it."""
-    # What the caller says about spacing stands.
-    options = schema.get("x-guidance", COMPACT)
-    return Grammar("json_schema", json.dumps({**schema, "x-guidance": options}))
+    return Grammar("json_schema", json.dumps(schema))
 
 
 def tool_grammar(use: ToolUse) -> Grammar:
@@ -39,7 +38,7 @@ def tool_grammar(use: ToolUse) -> Grammar:
     schema = calls[0] if len(calls) == 1 else {"anyOf": calls}
     if use.must_call:
         return json_grammar(schema)
-    text = json.dumps({**schema, "x-guidance": COMPACT})
+    text = json.dumps({**schema, "x-guidance": _COMPACT})
     return Grammar("lark", _MAYBE_CALL.format(open=CALL_OPEN, close=CALL_CLOSE, schema=text))
 
 

@@ -66,6 +66,38 @@ def test_words_hidden_in_token_ids_are_judged(parts: Parts) -> None:
         embedded(parts, (FIRST_TOKEN, FIRST_TOKEN + 1))
 
 
+def test_many_inputs_are_read_a_few_at_a_time(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    read = parts.generator.embed
+
+    async def counting(prompts: Any) -> Any:
+        sizes.append(len(prompts))
+        return await read(prompts)
+
+    monkeypatch.setattr(parts.generator, "embed", counting)
+    made = embedded(parts, *("w " * number for number in range(1, 20)))
+    assert made.vectors.shape == (19, 3)
+    assert np.argsort(made.vectors[:, 0]).tolist() == list(range(19))
+    assert max(sizes) <= 8
+    assert sum(sizes) == 19
+
+
+def test_what_was_read_before_a_failure_is_charged(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = parts.generator.embed
+
+    async def fail_later(prompts: Any) -> Any:
+        monkeypatch.setattr(parts.generator, "embed", failing)
+        return await read(prompts)
+
+    async def failing(prompts: Any) -> Any:
+        raise ModelError("broken")
+
+    monkeypatch.setattr(parts.generator, "embed", fail_later)
+    with pytest.raises(ModelError):
+        embedded(parts, *["a"] * 9)
+    assert (parts.budget.used, parts.budget.held) == (16, 0)
+
+
 def test_an_exhausted_budget_refuses(parts: Parts) -> None:
     parts.budget = TokenBudget(5, 3600, time.monotonic)
     embedded(parts, "a b c")

@@ -28,7 +28,7 @@ def test_a_schema_is_enforced_whether_or_not_it_says_strict() -> None:
         grammar, texts = read_format(schema(strict=strict))
         assert grammar is not None
         assert grammar.kind == "json_schema"
-        assert {**json.loads(grammar.text), "x-guidance": None} == {**SCHEMA, "x-guidance": None}
+        assert json.loads(grammar.text) == SCHEMA
         assert "Köln" in texts
         assert "Köln" not in repr(grammar)
 

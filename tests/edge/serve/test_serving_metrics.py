@@ -17,12 +17,14 @@ LINE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? -?[0-9.
 def test_every_line_is_a_comment_or_a_sample_and_every_family_is_described_once() -> None:
     metrics = ServingMetrics()
     metrics.denials["no-apples"] += 2
-    lines = metrics.text({"fedaigc_outbox_pending": ("Waiting.", 4)}).splitlines()
+    gauges = {"fedaigc_outbox_pending": ("Waiting.", 4.0), "fedaigc_engine_steps_total": ("Steps.", 7.0)}
+    lines = metrics.text(gauges).splitlines()
     assert all(line.startswith("# ") or LINE.fullmatch(line) for line in lines)
     types = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(types) == len(set(types))
     assert 'fedaigc_denials_total{rule="no-apples"} 2' in lines
     assert "fedaigc_outbox_pending 4" in lines
+    assert {"# TYPE fedaigc_outbox_pending gauge", "# TYPE fedaigc_engine_steps_total counter"} <= set(lines)
     assert all(f'fedaigc_requests_total{{outcome="{outcome}"}} 0' in lines for outcome in OUTCOMES)
     assert all(f'fedaigc_stage_seconds_count{{stage="{stage}"}} 0' in lines for stage in STAGES)
 
