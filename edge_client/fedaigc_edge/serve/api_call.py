@@ -51,8 +51,10 @@ class Dialect:
         new_id: makes a request's name.
         read: checks a body; raises RequestInvalid naming the first field that cannot be honoured.
         form: the form of a call's answer, given when it was created, Unix seconds.
+        judged: the field that holds what the gate judges.
     """
 
     new_id: Callable[[], RequestId]
     read: Callable[[bytes, RequestId, Language], ApiCall]
     form: Callable[[ApiCall, int], ReplyForm]
+    judged: str

@@ -21,9 +21,11 @@ CHAT = Dialect(
     new_request_id,
     read_chat_call,
     lambda call, created: ChatForm(call.request, created, call.include_usage),
+    judged="messages",
 )
 COMPLETIONS = Dialect(
     new_completion_id,
     read_completions_call,
     lambda call, created: CompletionsForm(call.request, created, call.include_usage),
+    judged="prompt",
 )

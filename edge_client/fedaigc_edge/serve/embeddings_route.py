@@ -48,7 +48,7 @@ class EmbeddingsRoute:
         except Exception as error:
             if not isinstance(error, FedaigcError):
                 log_defect(error)
-            refusal = error_answer(error)
+            refusal = error_answer(error, judged="input")
             status, body = refusal.status, json_bytes(refusal.body)
             headers |= refusal.headers
         return Response(body, status, headers, "application/json")

@@ -74,35 +74,31 @@ class GenerationRoute:
         make = StreamedCaller if call.stream else WholeCaller
         caller = make(send, request_id, self._dialect.form(call, int(self._now())))
         timed = any(name == TIMINGS_HEADER and value == b"1" for name, value in scope["headers"])
-        await _answer(pipeline, call, caller, receive, clock, timed)
+        watching = asyncio.create_task(_watch(receive, caller.gone))
+        try:
+            await self._answer(pipeline, call, caller, clock, timed)
+        finally:
+            watching.cancel()
 
-
-async def _answer(
-    pipeline: Pipeline,
-    call: ApiCall,
-    caller: HttpCaller,
-    receive: Receive,
-    clock: StageClock,
-    timed: bool,
-) -> None:
-    watching = asyncio.create_task(_watch(receive, caller.gone))
-    work = asyncio.create_task(pipeline.serve(call.request, caller, clock))
-    try:
-        sealed = await asyncio.shield(work)
-        await caller.finish(sealed, clock.end() if timed else None)
-    except asyncio.CancelledError:
-        # The server is stopping: end the generation within one token, but let what was handed over be sealed.
-        caller.gone.set()
-        await asyncio.wait({work})
-        raise
-    except CallerGone:
-        return
-    except Exception as error:
-        if not isinstance(error, FedaigcError):
-            log_defect(error)
-        await caller.fail(error_answer(error))
-    finally:
-        watching.cancel()
+    async def _answer(
+        self, pipeline: Pipeline, call: ApiCall, caller: HttpCaller, clock: StageClock, timed: bool
+    ) -> None:
+        work = asyncio.create_task(pipeline.serve(call.request, caller, clock))
+        try:
+            sealed = await asyncio.shield(work)
+            await caller.finish(sealed, clock.end() if timed else None)
+        except asyncio.CancelledError:
+            # The server is stopping: end the generation within one token, but let what was handed over be
+            # sealed.
+            caller.gone.set()
+            await asyncio.wait({work})
+            raise
+        except CallerGone:
+            return
+        except Exception as error:
+            if not isinstance(error, FedaigcError):
+                log_defect(error)
+            await caller.fail(error_answer(error, self._dialect.judged))
 
 
 async def _watch(receive: Receive, gone: asyncio.Event) -> None:

@@ -42,12 +42,15 @@ class ErrorAnswer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def error_answer(error: Exception) -> ErrorAnswer:
-    """What a caller is told of `error`. Of an error that is not ours, only that there was one."""
+def error_answer(error: Exception, judged: str = "messages") -> ErrorAnswer:
+    """What a caller is told of `error`. Of an error that is not ours, only that there was one.
+
+    `judged` is the field that holds what the gate judges.
+    """
     if not isinstance(error, FedaigcError):
         return answer_of(500, SERVER, "internal_error", "Something went wrong on this device; see its log.")
     if isinstance(error, Denied):
-        answer = answer_of(400, INVALID, error.code, f"{error.what} (rule {error.rule})", "messages")
+        answer = answer_of(400, INVALID, error.code, f"{error.what} (rule {error.rule})", judged)
         answer.body["error"]["rule"] = error.rule
         return answer
     status, kind = next(form for types, form in _FORMS if isinstance(error, types))

@@ -181,3 +181,13 @@ def test_feedback_waits_until_the_answer_it_is_about_is_remembered(api: RunningA
         ).json()["id"]
         httpx.post(api.url + "/v1/feedback", json={"request_id": name, "rating": "up"})
         assert parts.remembered[-1][0] == name
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [("/v1/chat/completions", "messages"), ("/v1/completions", "prompt"), ("/v1/embeddings", "input")],
+)
+def test_a_denial_names_the_field_that_was_judged(api: RunningApi, path: str, field: str) -> None:
+    text: Any = "a forbidden apple"
+    body = {"model": "tiny", field: [{"role": "user", "content": text}] if field == "messages" else text}
+    assert httpx.post(api.url + path, json=body).json()["error"]["param"] == field

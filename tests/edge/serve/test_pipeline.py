@@ -19,14 +19,16 @@ from fedaigc.errors import (
     FedaigcError,
     LedgerError,
     ModelError,
+    RequestInvalid,
     StorageError,
 )
 from fedaigc.fingerprint import fingerprint_text
 from fedaigc.token_budget import TokenBudget
-from fedaigc_edge.serve.request import ChatMessage, UnknownModel
+from fedaigc_edge.serve.request import ChatMessage, ToolCall, ToolUse, UnknownModel
 from fedaigc_edge.serve.sealed_answer import SealedAnswer
+from fedaigc_edge.serve.stage_clock import StageClock
 from tests.edge.serve.scripted import ListeningCaller, Parts, request
-from tests.edge.serve.scripted_generator import ScriptedGenerator
+from tests.edge.serve.scripted_generator import FIRST_TOKEN, ScriptedGenerator
 
 
 def served(parts: Parts, caller: ListeningCaller | None = None, **changes: Any) -> SealedAnswer:
@@ -175,3 +177,94 @@ def test_no_word_of_prompt_or_answer_is_in_any_log_error_or_metric(
     said += caplog.text + parts.metrics.text({})
     assert secret not in said
     assert threading.active_count() < 50
+
+
+def test_every_choice_is_sealed_in_one_commit_and_remembered_under_its_own_name(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[int] = []
+    commit = parts.outbox._writer._commit
+
+    def counting(group: list[Any]) -> None:
+        groups.append(len(group))
+        commit(group)
+
+    monkeypatch.setattr(parts.outbox._writer, "_commit", counting)
+    parts.generator.each = (["a"], ["b", "c"], [])
+    sealed = served(parts, n=3)
+    name = sealed.answer.head.reservation.permit.request.id
+    names = [name, f"{name}-1", f"{name}-2"]
+    assert [item.output.request for item in sealed.evidence] == names
+    assert [item.output.text for item in sealed.evidence] == ["a", "bc", ""]
+    assert [item.fingerprint.raw for item in sealed.evidence] == [
+        fingerprint_text(text).raw for text in ("a", "bc", "")
+    ]
+    assert [kept[0] for kept in parts.remembered] == names
+    assert sum(groups) == 3
+    # The writer may have begun with the first before the others came.
+    assert len(groups) <= 2
+
+
+def test_only_choices_that_reached_a_leaving_caller_are_sealed(parts: Parts) -> None:
+    parts.generator = ScriptedGenerator(each=(["a"] * 50, [""] * 50), pause_s=0.005)
+    sealed = served(parts, ListeningCaller(leave_after=2), n=2)
+    assert [choice.index for choice in sealed.answer.choices] == [0]
+    assert parts.outbox.counts().sealed == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompts": ("one", "a forbidden apple")},
+        {"prompts": ((FIRST_TOKEN, FIRST_TOKEN + 1),)},
+        {"shaping": ("forbidden apple",)},
+        {
+            "messages": (
+                ChatMessage("user", "x"),
+                ChatMessage("assistant", "", (ToolCall("c", "f", '{"a": "forbidden apple"}'),)),
+            )
+        },
+        {"messages": (ChatMessage("tool", "forbidden apple", tool_call_id="c"),)},
+    ],
+)
+def test_every_text_that_could_reach_or_shape_an_answer_is_judged(
+    parts: Parts, changes: dict[str, Any]
+) -> None:
+    parts.generator.pieces = ["a forbidden", " apple"]
+    with pytest.raises(Denied):
+        served(parts, **changes)
+    assert parts.generator.seen == []
+
+
+def test_token_ids_that_the_model_does_not_have_are_refused_before_anything_else(parts: Parts) -> None:
+    with pytest.raises(RequestInvalid) as caught:
+        served(parts, prompts=((10**6,),))
+    assert caught.value.field == "prompt"
+
+
+def test_what_learning_has_no_form_for_is_not_remembered(parts: Parts) -> None:
+    use = ToolUse(({"name": "f"},), ("f",), must_call=False)
+    served(parts, prompts=("one",))
+    served(parts, tools=use)
+    served(parts, messages=(ChatMessage("user", "x"), ChatMessage("tool", "y", tool_call_id="c")))
+    assert parts.remembered == []
+    assert parts.outbox.counts().sealed == 3
+
+
+@pytest.mark.parametrize("changes", [{}, {"n": 3}, {"best_of": 2}, {"stop": ("wor",)}])
+def test_the_stages_of_an_answer_sum_to_its_whole_time(parts: Parts, changes: dict[str, Any]) -> None:
+    parts.generator.pause_s = 0.002
+    clock = StageClock()
+
+    async def scenario() -> None:
+        pipeline = parts.pipeline()
+        await pipeline.serve(request(**changes), ListeningCaller(), clock)
+        await pipeline.end()
+
+    asyncio.run(scenario())
+    times = clock.end()
+    assert sum(times.stages.values()) == times.total_ns
+    assert min(times.stages.values()) >= 0
+    assert all(times.stages[name] > 0 for name in ("decode", "gate", "budget", "fingerprint", "outbox"))
+    assert times.first_token_ns is not None
+    assert 0 < times.first_token_ns < times.total_ns
