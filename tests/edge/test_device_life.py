@@ -59,7 +59,7 @@ def test_feedback_a_round_and_the_new_policy_that_survives_a_restart(server: Ser
     ]
     file.write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
     kept = json.loads(command("fedaigc-edge", "feedback", file, "--data", edge.data, "--json"))
-    assert kept == {"kept": PAIRS}
+    assert kept == {"kept": PAIRS, "not_yet_pairs": 0}
     wait_for("the SuperNode", lambda: _connected(edge), 60, edge.running())
     ended = server.command("round", "run", "--min-nodes", 1, "--deadline", 300, "--wait")
     assert ended["state"] == "released", ended
