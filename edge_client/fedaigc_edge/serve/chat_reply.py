@@ -8,13 +8,16 @@ from typing import Any
 
 from fedaigc_edge.serve.answer import AnswerHead, Choice
 from fedaigc_edge.serve.choice_text import Delta, TokenLogprob
-from fedaigc_edge.serve.json_text import DONE, event
+from fedaigc_edge.serve.json_text import DONE, event, json_bytes
 from fedaigc_edge.serve.logprob_reply import chat_logprobs
 from fedaigc_edge.serve.openai_reply import evidence, usage
 from fedaigc_edge.serve.request import GenerationRequest
 from fedaigc_edge.serve.sealed_answer import SealedAnswer
 from fedaigc_edge.serve.stage_clock import StageTimes
 from fedaigc_edge.serve.tool_call_text import Arguments, CallBegun, Part, Said, ToolCallText, read_tool_call
+
+_PLACE = "\ue0f1"
+"""Where a chunk's text goes; no name of a model or request holds this character of a private-use area."""
 
 
 def new_call_id() -> str:
@@ -35,6 +38,7 @@ class ChatForm:
         self._created = created
         self._include_usage = include_usage
         self._same: dict[str, Any] = {}
+        self._around: list[tuple[bytes, bytes]] = []
         use = request.tools
         self._readers = [ToolCallText(use.must_call) for _ in range(request.n)] if use is not None else []
 
@@ -50,6 +54,7 @@ class ChatForm:
     def opening(self, head: AnswerHead) -> bytes:
         """See ReplyForm: the chunks that name the role."""
         self._same = self._head(head, "chat.completion.chunk")
+        self._around = [self._around_text(index) for index in range(self._request.n)]
         forced = self._request.tools is not None and self._request.tools.must_call
         delta = {"role": "assistant", "content": None if forced else "", "refusal": None}
         return b"".join(self._chunk(index, delta) for index in range(self._request.n))
@@ -98,6 +103,9 @@ class ChatForm:
 
     def _delta(self, delta: Delta) -> bytes:
         logprobs = self._logprobs(delta.logprobs) if delta.logprobs else None
+        if not self._readers and logprobs is None:
+            before, after = self._around[delta.index]
+            return before + json_bytes(delta.text) + after
         if not self._readers:
             return self._chunk(delta.index, {"content": delta.text}, logprobs=logprobs)
         return self._parts(delta.index, self._readers[delta.index].feed(delta.text), logprobs)
@@ -116,6 +124,12 @@ class ChatForm:
         if logprobs is not None:
             events += self._chunk(index, {}, logprobs=logprobs)
         return events
+
+    def _around_text(self, index: int) -> tuple[bytes, bytes]:
+        # Most chunks differ in their text alone, and there is one for each token.
+        chunk = self._chunk(index, {"content": _PLACE})
+        before, _, after = chunk.partition(json_bytes(_PLACE))
+        return before, after
 
     def _chunk(
         self,

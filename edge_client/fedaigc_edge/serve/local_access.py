@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,6 +23,7 @@ def check_loopback(host: str) -> None:
         )
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Whether a host name or address (no port, IPv6 without brackets) is this machine's own."""
     if host.rstrip(".").lower() == "localhost":

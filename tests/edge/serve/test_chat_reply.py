@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedaigc_edge.engine.sampling import Sampling
 from fedaigc_edge.serve.chat_reply import ChatForm
 from fedaigc_edge.serve.choice_text import Delta
+from fedaigc_edge.serve.json_text import event
 from fedaigc_edge.serve.request import GenerationRequest, ToolUse
 from fedaigc_edge.serve.sealed_answer import SealedAnswer
 from fedaigc_edge.serve.stage_clock import STAGES, StageTimes
@@ -195,3 +198,13 @@ def test_logprobs_come_with_their_text_whole_and_streamed(parts: Parts) -> None:
     chunks = values(streamed(one, caller.deltas)[1])[:-1]
     entries = [c["choices"][0]["logprobs"]["content"] for c in chunks if c["choices"][0]["logprobs"]]
     assert [entry for part in entries for entry in part] == content
+
+
+@given(st.text(st.characters(codec="utf-8")), st.booleans())
+def test_a_chunk_of_text_is_the_json_of_its_fields_whatever_the_text(text: str, include_usage: bool) -> None:
+    form = ChatForm(request(), 5, include_usage)
+    form._same = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 5, "model": "tiny@3"}
+    form._around = [form._around_text(0)]
+    choice = {"index": 0, "delta": {"content": text}, "logprobs": None, "finish_reason": None}
+    unused = {"usage": None} if include_usage else {}
+    assert form.deltas([Delta(0, text)]) == event({**form._same, "choices": [choice], **unused})
