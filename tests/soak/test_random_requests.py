@@ -44,7 +44,7 @@ BAD: tuple[dict[str, Any], ...] = (
     {"stream_options": {"include_usage": "maybe"}},
     {"top_p": 0},
     {"logit_bias": {"a": 1}},
-    {"messages": [{"role": "user", "content": "the fox " * 900}]},
+    {"messages": [{"role": "user", "content": "the fox " * 3000}]},
 )
 
 

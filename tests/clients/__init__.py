@@ -1,0 +1,1 @@
+"""Programs that people use already, unmodified, against a device."""
