@@ -134,7 +134,9 @@ def bind_tcp(host: str, port: int, setting: str) -> socket.socket:
     Raises ProcessFailed telling what holds a taken port, SettingsError for an address that is not ours.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named so that asyncio sets TCP_NODELAY on connections: without it a peer's delayed ACK
+    # holds back every second write for 40 ms.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
