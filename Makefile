@@ -28,11 +28,10 @@ $(STAMP): pyproject.toml packaging/constraints.txt
 	$(BIN)/python -m pip install -q -c packaging/constraints.txt -e '.[edge,train,server,dev]'
 	@touch $@
 
-model: $(MODELS)/$(MODEL)/model.json  ## fetch and export the real model into .demo/models
-
-$(MODELS)/$(MODEL)/model.json: | $(STAMP)
-	$(BIN)/fedaigc-edge model pull $(MODEL) --models $(MODELS)
-	$(BIN)/fedaigc-edge model export $(MODEL) --models $(MODELS)
+# Both look first at what is there, and take a second when it is whole and of this release's form.
+model: $(STAMP)  ## fetch and export the real model into .demo/models
+	@$(BIN)/fedaigc-edge model pull $(MODEL) --models $(MODELS)
+	@$(BIN)/fedaigc-edge model export $(MODEL) --models $(MODELS)
 
 demo: $(STAMP) model  ## the whole loop: server, two devices, an officer, a real model; ends with one JSON line
 	$(BIN)/python -m tests.demo --work .demo --models $(MODELS)
