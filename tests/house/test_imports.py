@@ -36,7 +36,7 @@ CONFINED = {
         "fedaigc_edge/model/lora_inputs.py",
         "fedaigc_edge/engine/graph_session.py",
     },
-    "onnxruntime_genai": {"fedaigc_edge/serve/generator.py"},
+    "onnxruntime_genai": set[str](),
 }
 FILES = source_files()
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from fedaigc.arrays import FloatArray
 from fedaigc.errors import ModelError
 from fedaigc_edge.engine.adapter_rows import no_adapter
 from fedaigc_edge.engine.graph_session import GraphSession, Step
 from fedaigc_edge.engine.kv_pool import KvPool, KvShape
-from fedaigc_edge.model.hf_folder import TorchReference
 from fedaigc_edge.model.store import ModelFolder
 
 PROMPT = [11, 7, 19, 3, 23, 5, 31, 17, 29, 13, 41, 37]
@@ -57,7 +58,9 @@ def session(tiny_model: ModelFolder) -> Session:
 
 
 def test_logits_are_those_of_torch(session: Session, tiny_model: ModelFolder) -> None:
-    reference = TorchReference(tiny_model.hf).last_logits([PROMPT])[0]
+    network = AutoModelForCausalLM.from_pretrained(tiny_model.hf, dtype=torch.float32)
+    with torch.no_grad():
+        reference = network(torch.tensor([PROMPT])).logits[0, -1].numpy()
     assert np.allclose(session.prefill(0, PROMPT, [len(PROMPT)]), reference, atol=2e-3)
 
 

@@ -12,12 +12,14 @@ from fedaigc_edge.model.store import ModelFolder
 from tests.house.source_tree import ROOT
 
 _SERVE = """
-import sys, threading
+import sys
 from pathlib import Path
+from fedaigc_edge.engine.batching_generator import BatchingGenerator, EngineSettings
 from fedaigc_edge.model.store import open_model
-from fedaigc_edge.serve.generator import GenaiGenerator, Sampling
-generator = GenaiGenerator(open_model(Path(sys.argv[1]), sys.argv[2]))
-list(generator.generate(generator.encode("a policy"), Sampling(4), None, threading.Event()))
+from tests.edge.served_model import answer_text
+generator = BatchingGenerator(open_model(Path(sys.argv[1]), sys.argv[2]), EngineSettings(slots=1))
+answer_text(generator, "a policy", 4)
+generator.close()
 """
 
 

@@ -12,7 +12,7 @@ from fedaigc.errors import ModelError, StorageError, VerificationFailed
 from fedaigc_edge.model.lora_layout import graph_inputs
 from fedaigc_edge.model.store import ModelFolder, open_model
 from fedaigc_edge.policy.adapter_export import export_adapter, read_adapter_inputs
-from fedaigc_edge.serve.generator import GenaiGenerator, Sampling
+from tests.edge.served_model import ServedLogits
 
 PROMPTS = ("the quick brown fox", "a policy is", "lazy dog jumps over the reward head", "你好")
 
@@ -24,16 +24,6 @@ def random_adapter(model: ModelFolder, size: float = 1.0, seed: int = 11) -> Ada
         for slot in model.shape.slots
     }
     return Adapter(model.shape, model.base_model, arrays)
-
-
-def served_logits(generator: GenaiGenerator, texts: tuple[str, ...], adapter: str | None) -> FloatArray:
-    rows = []
-    for text in texts:
-        prompt = generator.encode(text)
-        state = generator._start(len(prompt), Sampling(1, 0.0), adapter)
-        state.append_tokens(prompt)
-        rows.append(np.array(state.get_logits()).ravel())
-    return np.stack(rows).astype(np.float32)
 
 
 def peft_model(model: ModelFolder, adapter: Adapter) -> Any:
@@ -62,40 +52,38 @@ def peft_model(model: ModelFolder, adapter: Adapter) -> Any:
     return wrapped
 
 
-def trained_change(generator: GenaiGenerator, model: ModelFolder, adapter: Adapter) -> FloatArray:
+def trained_change(served: ServedLogits, model: ModelFolder, adapter: Adapter) -> FloatArray:
     import torch
 
     wrapped = peft_model(model, adapter)
     rows = []
     with torch.no_grad():
         for text in PROMPTS:
-            ids = torch.tensor([generator.encode(text)])
+            ids = torch.tensor([served.codec.encode(text)])
             with wrapped.disable_adapter():
                 base = wrapped(ids).logits[0, -1]
             rows.append((wrapped(ids).logits[0, -1] - base).numpy())
     return np.stack(rows)
 
 
-def served_change(generator: GenaiGenerator, file: Path) -> FloatArray:
-    generator.load_adapter("x", file)
-    change: FloatArray = served_logits(generator, PROMPTS, "x") - served_logits(generator, PROMPTS, None)
-    generator.unload_adapter("x")
+def served_change(served: ServedLogits, file: Path) -> FloatArray:
+    change: FloatArray = served.last(PROMPTS, file) - served.last(PROMPTS)
     return change
 
 
 def test_trained_with_peft_and_served_by_the_runtime_agree(tiny_model: ModelFolder, tmp_path: Path) -> None:
     adapter = random_adapter(tiny_model)
-    generator = GenaiGenerator(tiny_model)
+    logits = ServedLogits(tiny_model)
     export_adapter(adapter, tiny_model, tmp_path / "a.onnx_adapter")
-    served = served_change(generator, tmp_path / "a.onnx_adapter")
-    trained = trained_change(generator, tiny_model, adapter)
+    served = served_change(logits, tmp_path / "a.onnx_adapter")
+    trained = trained_change(logits, tiny_model, adapter)
     assert np.abs(trained).max() > 1.0
     np.testing.assert_allclose(served, trained, atol=2e-3)
 
 
 def test_the_zero_adapter_changes_no_bit(tiny_model: ModelFolder, tmp_path: Path) -> None:
     export_adapter(Adapter.zero(tiny_model.shape, tiny_model.base_model), tiny_model, tmp_path / "zero")
-    assert not served_change(GenaiGenerator(tiny_model), tmp_path / "zero").any()
+    assert not served_change(ServedLogits(tiny_model), tmp_path / "zero").any()
 
 
 def test_equal_adapters_give_equal_files_and_nothing_else_is_left(
@@ -145,10 +133,10 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(tiny_model: ModelFol
 def test_trained_and_served_agree_on_the_real_model(models: Path, tmp_path: Path) -> None:
     model = open_model(models, "smollm2-135m")
     adapter = random_adapter(model, 0.02)
-    generator = GenaiGenerator(model)
+    logits = ServedLogits(model)
     export_adapter(adapter, model, tmp_path / "a.onnx_adapter")
-    served = served_change(generator, tmp_path / "a.onnx_adapter")
-    trained = trained_change(generator, model, adapter)
+    served = served_change(logits, tmp_path / "a.onnx_adapter")
+    trained = trained_change(logits, model, adapter)
     cosine = float((served * trained).sum() / np.linalg.norm(served) / np.linalg.norm(trained))
     # Rounding 8-bit activations after the adapter would leave 0.2; measured are 0.9895 to 0.998.
     assert cosine > 0.98

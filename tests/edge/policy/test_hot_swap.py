@@ -10,11 +10,12 @@ import pytest
 
 from fedaigc.errors import Busy, ModelError
 from fedaigc.identifiers import PolicyVersion
+from fedaigc_edge.engine.batching_generator import BatchingGenerator, EngineSettings
 from fedaigc_edge.model.store import ModelFolder, open_model
 from fedaigc_edge.policy.adapter_export import export_adapter
 from fedaigc_edge.policy.hot_swap import ActivePolicy, PolicyInForce
-from fedaigc_edge.serve.generator import GenaiGenerator, Sampling
 from tests.edge.policy.test_adapter_export import random_adapter
+from tests.edge.served_model import answer_text
 
 FILE = Path("a.onnx_adapter")
 
@@ -203,17 +204,15 @@ def test_300_swaps_under_16_streams_mix_nothing_and_leak_nothing(active: ActiveP
 
 
 def test_swaps_while_the_runtime_generates_mix_no_answer(tiny_model: ModelFolder, tmp_path: Path) -> None:
-    generator = GenaiGenerator(tiny_model)
+    generator = BatchingGenerator(tiny_model, EngineSettings(slots=4, threads=1))
     files = []
     for seed in (1, 2):
         files.append(tmp_path / f"{seed}.onnx_adapter")
         export_adapter(random_adapter(tiny_model, seed=seed), tiny_model, files[-1])
-    prompt = generator.encode("the quick brown fox")
     active = ActivePolicy(generator, earlier=0)
 
     def answer(name: str | None) -> str:
-        pieces = generator.generate(prompt, Sampling(10, 0.0), name, threading.Event())
-        return "".join(piece.text for piece in pieces)
+        return answer_text(generator, "the quick brown fox", 10, name)
 
     expected = {0: answer(None)}
     for number, file in enumerate(files):
@@ -240,23 +239,23 @@ def test_swaps_while_the_runtime_generates_mix_no_answer(tiny_model: ModelFolder
     for thread in threads:
         thread.join()
     active.swap(version(0), None)
-    assert not wrong and active.resident == 0
+    assert not wrong
+    until(lambda: active.resident == 0)
+    generator.close()
 
 
 @pytest.mark.slow
 def test_a_swap_of_the_real_model_takes_milliseconds_while_it_answers(models: Path, tmp_path: Path) -> None:
     model = open_model(models, "smollm2-135m")
-    generator = GenaiGenerator(model)
+    generator = BatchingGenerator(model, EngineSettings(threads=1))
     export_adapter(random_adapter(model, 0.05), model, tmp_path / "a.onnx_adapter")
     active = ActivePolicy(generator, earlier=0)
-    prompt = generator.encode("Tell me about the sea.")
     stop = threading.Event()
 
     def stream() -> None:
         while not stop.is_set():
             with active.lease() as policy:
-                for _ in generator.generate(prompt, Sampling(32, 0.0), policy.adapter_name, stop):
-                    pass
+                answer_text(generator, "Tell me about the sea.", 32, policy.adapter_name)
 
     threads = [threading.Thread(target=stream) for _ in range(2)]
     for thread in threads:
@@ -265,5 +264,6 @@ def test_a_swap_of_the_real_model_takes_milliseconds_while_it_answers(models: Pa
     stop.set()
     for thread in threads:
         thread.join()
+    generator.close()
     print(f"hot swap ms: median {times[10]:.3f}, worst {times[-1]:.3f}")
     assert times[10] < 500
