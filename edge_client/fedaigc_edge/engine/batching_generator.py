@@ -46,7 +46,7 @@ class EngineSettings:
 
     slots: int = 8
     waiting: int = 256
-    kv_bytes: int = 384 << 20
+    kv_bytes: int = 256 << 20
     adapter_bytes: int = 64 << 20
     threads: int = 0
     drafts: Literal["auto", "always", "never"] = "auto"
