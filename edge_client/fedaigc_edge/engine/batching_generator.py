@@ -21,6 +21,7 @@ from fedaigc_edge.engine.constraint import Constraints
 from fedaigc_edge.engine.draft_length import DraftBounds
 from fedaigc_edge.engine.generator import Generation, Job
 from fedaigc_edge.engine.graph_session import GraphSession
+from fedaigc_edge.engine.huge_pages import use_huge_pages
 from fedaigc_edge.engine.job_line import JobLine
 from fedaigc_edge.engine.kv_pool import KvPool, KvShape
 from fedaigc_edge.engine.running_answer import EngineGeneration, RunningAnswer
@@ -92,6 +93,7 @@ class BatchingGenerator:
             self._ended,
         )
         sys.setswitchinterval(SWITCH_S)
+        use_huge_pages()
         self._thread = threading.Thread(target=self._compute, name="engine", daemon=True)
         self._thread.start()
 
