@@ -78,12 +78,11 @@ def test_a_signal_while_the_device_is_being_built_is_kept_until_it_can_stop_in_o
 
     class SlowDevice:
         def __init__(self, *given: object) -> None:
-            self.stop = given[-1]
+            self.stop = next(item for item in given if isinstance(item, StopRequest))
             os.kill(os.getpid(), number)
             time.sleep(0.05)
 
         async def run(self) -> None:
-            assert isinstance(self.stop, StopRequest)
             await asyncio.wait_for(self.stop.wait(), 5)
             stopped.append("in order")
 
