@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -209,7 +210,9 @@ class Batcher:
         self.counts.steps += 1
         self.counts.step_rows += len(rows)
         for number, slot in enumerate(order):
-            self._advance(by_slot[slot], output, number, slot - first)
+            # One at a time: an answer that cannot go on in its grammar must not end the others.
+            answer = by_slot[slot]
+            self._attempt([answer], partial(self._advance, answer, output, number, slot - first))
 
     def _advance(self, answer: RunningAnswer, output: StepOutput, number: int, row: int) -> None:
         """Take one answer's part of a batch: its last token is in its slot now, and the next is chosen."""

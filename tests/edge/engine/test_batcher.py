@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedaigc.arrays import FloatArray
 from fedaigc.errors import ModelError
 from fedaigc_edge.engine.batcher import CHUNK_ALONE, Batcher, piece_end
 from fedaigc_edge.engine.batching_window import BatchingWindow
@@ -16,7 +17,7 @@ from fedaigc_edge.engine.generator import Job, Piece
 from fedaigc_edge.engine.job_line import JobLine
 from fedaigc_edge.engine.kv_pool import KvPool
 from fedaigc_edge.engine.running_answer import EngineGeneration, RunningAnswer
-from fedaigc_edge.engine.sampling import Sampling
+from fedaigc_edge.engine.sampling import Sampling, TokenChoice
 from fedaigc_edge.engine.speculation import Speculation
 from fedaigc_edge.engine.token_sampler import TokenSampler
 from tests.edge.engine.counting_graph import (
@@ -200,6 +201,42 @@ def test_a_failed_step_ends_its_answers_with_the_error_and_the_next_one_is_right
         after = bench.ask([2, 3, 4], 50)
         bench.turn()
         assert (await tokens_of(after))[0] == answer_to([2, 3, 4], 50)
+
+    asyncio.run(go())
+
+
+class Stuck:
+    """A chooser that cannot go on after some tokens, as one whose grammar has become too complex."""
+
+    def __init__(self, inner: TokenSampler, tokens: int) -> None:
+        self.inner, self.left = inner, tokens
+
+    def choose(self, logits: FloatArray) -> TokenChoice:
+        self.left -= 1
+        if self.left < 0:
+            raise ModelError("The answer cannot go on in its form")
+        return self.inner.choose(logits)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("tokens", [0, 1, 5])
+def test_an_answer_that_cannot_choose_ends_alone(place: int, tokens: int) -> None:
+    async def go() -> None:
+        bench = Bench()
+        prompts = [[2, 3, number] for number in (4, 5, 6)]
+        asked = [bench.ask(prompt, 50) for prompt in prompts]
+        answer = list(bench.line)[place]
+        assert isinstance(answer.sampler, TokenSampler)
+        answer.sampler = Stuck(answer.sampler, tokens)
+        bench.turn()
+        for number, (prompt, generation) in enumerate(zip(prompts, asked, strict=True)):
+            if number == place:
+                with pytest.raises(ModelError, match="cannot go on"):
+                    await tokens_of(generation)
+            else:
+                assert (await tokens_of(generation))[0] == answer_to(prompt, 50)
+        assert bench.batcher.counts.failed == 1
+        assert len(bench.left) == 3
 
     asyncio.run(go())
 
