@@ -44,6 +44,8 @@ def tool_grammar(use: ToolUse) -> Grammar:
 
 def _call_schema(tool: Mapping[str, Any]) -> dict[str, Any]:
     parameters = tool.get("parameters") or {"type": "object", "properties": {}, "additionalProperties": False}
+    # A name of its own makes it a document of its own: `#/$defs/...` in it is looked up in it.
+    parameters = {"$id": f"urn:tool:{tool['name']}", **parameters}
     return {
         "type": "object",
         # In this order: the name is told before the arguments begin.

@@ -77,6 +77,34 @@ def test_an_answer_that_may_call_keeps_to_the_schema_once_it_does(before: str, t
     assert allowed(grammar, f"{before}<tool_call>\n{text}\n</tool_call>") is good
 
 
+@pytest.mark.parametrize("must_call", [True, False])
+@pytest.mark.parametrize("keyword", ["$defs", "definitions"])
+@pytest.mark.parametrize("draft", [{}, {"$schema": "http://json-schema.org/draft-07/schema#"}])
+def test_a_reference_in_a_tools_schema_is_looked_up_in_that_tools_schema(
+    must_call: bool, keyword: str, draft: dict[str, str]
+) -> None:
+    def tool(name: str, kind: str) -> dict[str, Any]:
+        items = {"type": "array", "items": {"$ref": "#"}}
+        parts = {"part": {"$ref": f"#/{keyword}/Part"}, "all": items}
+        rest = {"properties": parts, "required": ["part"], "additionalProperties": False}
+        return {
+            "name": name,
+            "parameters": {**draft, "type": "object", keyword: {"Part": {"type": kind}}, **rest},
+        }
+
+    grammar = tool_grammar(ToolUse((tool("a", "integer"), tool("b", "boolean")), ("a", "b"), must_call))
+
+    def may(text: str) -> bool:
+        return allowed(grammar, text if must_call else f"<tool_call>\n{text}\n</tool_call>")
+
+    assert may(call("a", {"part": 1}))
+    assert may(call("b", {"part": True}))
+    assert not may(call("a", {"part": True}))
+    assert not may(call("b", {"part": 1}))
+    assert may(call("a", {"part": 1, "all": [{"part": 2}]}))
+    assert not may(call("a", {"part": 1, "all": [{"name": "a", "arguments": {"part": 2}}]}))
+
+
 @pytest.mark.parametrize("text", ["", "Hello", "a < b\n\n绝句 {}", "<tool_cal", '{"name": "add"}'])
 def test_an_answer_that_may_call_may_as_well_be_any_text(text: str) -> None:
     assert allowed(tool_grammar(ToolUse((ADD,), ("add",), must_call=False)), text)
