@@ -33,7 +33,7 @@ CONFINED = {
     },
     "onnxruntime": {
         "fedaigc_edge/policy/adapter_export.py",
-        "fedaigc_edge/model/lora_inputs.py",
+        "fedaigc_edge/model/graph_runs.py",
         "fedaigc_edge/engine/graph_session.py",
     },
     "onnxruntime_genai": set[str](),

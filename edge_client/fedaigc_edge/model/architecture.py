@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from fedaigc.errors import ModelError, VerificationFailed
 from fedaigc.fields import Fields, fields_of
 from fedaigc_edge.model.families import read_config
 
-ADAPTED_PROJECTIONS = ("q_proj", "v_proj")
-"""Enough for preferences, and on a fused qkv node they cost about 1 % of decoding; o_proj alone costs 5 %
-more."""
+TARGETS = {"q": "q_proj", "k": "k_proj", "v": "v_proj", "o": "o_proj"}
+"""What adapters may change: short name -> projection."""
+ADAPTED = ("q", "v")
+"""Enough for preferences, and on a fused qkv node they cost about 1 % of decoding; o alone costs 5 % more."""
 
 _SIZES = ("layers", "hidden", "heads", "kv_heads", "head_dim", "context", "vocabulary")
 
@@ -49,6 +50,12 @@ class Architecture:
         kv = self.kv_heads * self.head_dim
         return {"q_proj": self.heads * self.head_dim, "k_proj": kv, "v_proj": kv}
 
+    def features(self, projection: str) -> tuple[int, int]:
+        """Input and output features of one of the attention's four projections."""
+        if projection == TARGETS["o"]:
+            return self.heads * self.head_dim, self.hidden
+        return self.hidden, self.projections[projection]
+
     @property
     def head_layer(self) -> int:
         """Where the reward head reads: two thirds up, layer 20 of 30, where meaning is richest."""
@@ -82,17 +89,28 @@ def _architecture(config: dict[str, Json]) -> Architecture:
     )
 
 
-def adapter_shape(architecture: Architecture, layers: int, rank: int, alpha: float) -> AdapterShape:
-    """The shape of adapters on q and v of the last `layers` layers; raises ModelError when there are
-    fewer."""
+def adapter_shape(
+    architecture: Architecture, layers: int, rank: int, alpha: float, targets: Sequence[str] = ADAPTED
+) -> AdapterShape:
+    """The shape of adapters on `targets` of the last `layers` layers.
+
+    Raises ModelError when there are fewer layers, or no such targets.
+    """
     if not 1 <= layers <= architecture.layers:
         raise ModelError(
             f"This model has {architecture.layers} layers", f"{layers} were asked for", "choose fewer"
         )
+    if not targets or len(set(targets)) != len(targets) or not set(targets) <= set(TARGETS):
+        raise ModelError(
+            "Adapters cannot have these targets",
+            f"asked for {', '.join(targets) or 'none'}",
+            f"name some of {', '.join(TARGETS)}, each once",
+        )
     slots = tuple(
-        AdapterSlot(layer, projection, architecture.hidden, architecture.projections[projection])
+        AdapterSlot(layer, projection, *architecture.features(projection))
         for layer in range(architecture.layers - layers, architecture.layers)
-        for projection in ADAPTED_PROJECTIONS
+        for name, projection in TARGETS.items()
+        if name in targets
     )
     try:
         return AdapterShape(rank, float(alpha), slots)

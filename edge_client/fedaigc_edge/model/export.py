@@ -10,26 +10,25 @@ import importlib.metadata
 import os
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from fedaigc.adapter import AdapterShape
 from fedaigc.canonical import Json
 from fedaigc.errors import ModelError, StorageError
 from fedaigc.files import folder_lock, sync_folder
-from fedaigc_edge.model.architecture import Architecture, adapter_shape, architecture_of
-from fedaigc_edge.model.batching_graph import make_batching_graph
+from fedaigc_edge.model.architecture import ADAPTED, adapter_shape, architecture_of
 from fedaigc_edge.model.content_hashes import folder_digest, hash_folder
-from fedaigc_edge.model.fine_activations import refine_activations
-from fedaigc_edge.model.graph_builder import PRECISIONS, build_graph, eos_tokens_of
-from fedaigc_edge.model.hf_folder import make_hf_folder
-from fedaigc_edge.model.lora_inputs import add_lora_inputs
-from fedaigc_edge.model.lora_layout import LoraPair
-from fedaigc_edge.model.parity import check_parity
+from fedaigc_edge.model.hf_folder import make_hf_folder, tokens_of
+from fedaigc_edge.model.parity import PROBE_TEXTS, check_parity
 from fedaigc_edge.model.pull import Progress, origin_of
-from fedaigc_edge.model.shared_embedding import DATA_FILE, share_embedding
+from fedaigc_edge.model.served_graph import (
+    PLAIN_GRAPH,
+    GraphPlan,
+    best_precision,
+    check_precision,
+    make_served_graph,
+)
 from fedaigc_edge.model.store import (
-    BATCH_GRAPH_FILE,
     GRAPH_FILE,
     HF,
     ONNX,
@@ -41,23 +40,28 @@ from fedaigc_edge.model.store import (
     read_record,
 )
 
-RECIPE = 3
+RECIPE = 4
 """Raised when the same options give another graph, so that `model export` makes it again."""
-PLAIN_GRAPH = "plain.onnx"
-_BUILT_GRAPH = "built.onnx"
 EXPORT_LOG = "export.log"
 _TOOLS = ("onnx", "onnxruntime", "onnxruntime-genai", "torch", "transformers")
 
 
 @dataclass(frozen=True)
 class ExportPlan:
-    """How to export: precision of the graph; how many of the last layers take adapters; their rank and
-    alpha."""
+    """How to export: precision of the graph ("": the best that the source allows); how many of the last
+    layers take adapters, their rank, alpha and targets; after which layer the reward head reads (0: two
+    thirds up)."""
 
-    precision: str = "int8"
+    precision: str = ""
     lora_layers: int = 4
     rank: int = 8
     alpha: float = 16.0
+    targets: tuple[str, ...] = ADAPTED
+    head_layer: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """The plan as a JSON object."""
+        return {**asdict(self), "targets": sorted(self.targets)}
 
 
 def export(name: str, models_dir: Path, progress: Progress, plan: ExportPlan | None = None) -> ModelFolder:
@@ -66,10 +70,6 @@ def export(name: str, models_dir: Path, progress: Progress, plan: ExportPlan | N
     Must run in the main thread. Raises ModelError, StorageError, FolderInUse.
     """
     plan = plan or ExportPlan()
-    if plan.precision not in PRECISIONS:
-        raise ModelError(
-            f"Unknown precision {plan.precision}", f"known are {', '.join(PRECISIONS)}", "use one"
-        )
     root = model_root(models_dir, name)
     if not (root / SOURCE).is_dir():
         raise ModelError(
@@ -77,6 +77,8 @@ def export(name: str, models_dir: Path, progress: Progress, plan: ExportPlan | N
             "it was not pulled yet",
             f"run: fedaigc-edge model pull {name}",
         )
+    plan = replace(plan, precision=plan.precision or best_precision(root / SOURCE))
+    check_precision(root / SOURCE, plan.precision)
     with folder_lock(root):
         done = _already(models_dir, name, plan, progress)
         if done is not None:
@@ -95,7 +97,7 @@ def _already(models_dir: Path, name: str, plan: ExportPlan, progress: Progress) 
         model.verify(HF)
     except ModelError:
         return None
-    if model.export.get("plan") == asdict(plan) and model.export.get("recipe") == RECIPE:
+    if model.export.get("plan") == plan.to_json() and model.export.get("recipe") == RECIPE:
         return model
     progress("Exporting again: the options or the recipe differ, so the model will get another hash")
     return None
@@ -107,21 +109,32 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
     hashes = {f"{SOURCE}/{path}": digest for path, digest in hash_folder(source).items()}
     hf_hashes = _make_hf(root, progress)
     architecture = architecture_of(root / HF)
-    shape = adapter_shape(architecture, plan.lora_layers, plan.rank, plan.alpha)
+    shape = adapter_shape(architecture, plan.lora_layers, plan.rank, plan.alpha, plan.targets)
+    if plan.head_layer > architecture.layers:
+        raise ModelError(
+            f"This model has {architecture.layers} layers",
+            f"the reward head was to read layer {plan.head_layer}",
+            "choose one of them",
+        )
     (root / RECORD_FILE).unlink(missing_ok=True)
 
     progress(f"Building the {plan.precision} graph")
     served = _fresh(root / f".{ONNX}.part")
-    build_graph(root / HF, served, plan.precision, root / EXPORT_LOG)
-    if architecture.tied:
-        _share(served, root)
-    pairs = _make_graphs(served, shape, architecture)
+    head_layer = plan.head_layer or architecture.head_layer
+    origin, family = origin_of(source)
+    prompts = tokens_of(root / HF, PROBE_TEXTS)
+    graph_plan = GraphPlan(
+        source, family, root / HF, plan.precision, architecture, shape, head_layer, prompts
+    )
+    made = make_served_graph(graph_plan, served, root / EXPORT_LOG)
 
     progress("Checking that trained and served agree")
-    plain, graph = served / PLAIN_GRAPH, served / BATCH_GRAPH_FILE
+    plain, graph = served / PLAIN_GRAPH, served / GRAPH_FILE
     onnx_hashes = {path: digest for path, digest in hash_folder(served).items() if path != PLAIN_GRAPH}
     base_model = folder_digest(onnx_hashes)
-    parity = check_parity(plain, graph, root / HF, shape, base_model, architecture, pairs)
+    parity = check_parity(
+        plain, graph, root / HF, shape, base_model, architecture, made.lora_inputs, head_layer
+    )
     plain.unlink()
     _put_in_place(served, root / ONNX)
     hashes |= {f"{HF}/{path}": digest for path, digest in hf_hashes.items()}
@@ -131,15 +144,15 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
         root=root,
         base_model=base_model,
         shape=shape,
-        lora_inputs=pairs,
-        head_layer=architecture.head_layer,
+        lora_inputs=made.lora_inputs,
+        head_layer=head_layer,
         head_dim=architecture.hidden,
         architecture=architecture,
-        eos_tokens=eos_tokens_of(root / ONNX),
+        eos_tokens=made.eos_tokens,
         files=hashes,
-        source=dict(zip(("origin", "family"), origin_of(source), strict=True)),
+        source={"origin": origin, "family": family},
         export={
-            "plan": asdict(plan),
+            "plan": plan.to_json(),
             "recipe": RECIPE,
             "parity": asdict(parity),
             "tools": _tool_versions(),
@@ -148,19 +161,6 @@ def _export_locked(root: Path, plan: ExportPlan, progress: Progress) -> ModelFol
     )
     model.save()
     return model
-
-
-def _make_graphs(served: Path, shape: AdapterShape, architecture: Architecture) -> tuple[LoraPair, ...]:
-    """From the builder's graph: model.onnx, batch.onnx and, for the parity check, the latter without LoRA."""
-    built, plain, first = served / _BUILT_GRAPH, served / PLAIN_GRAPH, min(s.layer for s in shape.slots)
-    make_batching_graph(
-        served / GRAPH_FILE, built, architecture.head_layer, architecture.layers, architecture.hidden
-    )
-    refine_activations(served / GRAPH_FILE, plain, first)
-    add_lora_inputs(plain, served / GRAPH_FILE, shape, architecture)
-    refine_activations(built, plain, first)
-    built.unlink()
-    return add_lora_inputs(plain, served / BATCH_GRAPH_FILE, shape, architecture)
 
 
 def _make_hf(root: Path, progress: Progress) -> dict[str, str]:
@@ -185,15 +185,6 @@ def _recorded(root: Path) -> dict[str, str]:
     except ModelError:
         return {}
     return {path: digest for path, digest in files.items() if path.startswith(f"{HF}/")}
-
-
-def _share(served: Path, root: Path) -> None:
-    shared = _fresh(root / ".shared.part")
-    shared.mkdir()
-    if share_embedding(served / GRAPH_FILE, shared / GRAPH_FILE):
-        for name in (DATA_FILE, GRAPH_FILE):
-            (shared / name).replace(served / name)
-    shutil.rmtree(shared)
 
 
 def _fresh(path: Path) -> Path:

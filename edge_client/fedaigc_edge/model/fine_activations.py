@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from fedaigc_edge.model.batching_graph import LOGIT_ROWS, OUTPUT_MATRIX
+from fedaigc_edge.model.batching_graph import OUTPUT_MATRIX
+from fedaigc_edge.model.graph_names import BOTH, STACKED
 
 QUANTISED = "MatMulNBits"
-STACKED, BOTH = "/hi_and_lo", "/of_hi_and_lo"
-"""What is added to the names of the doubled input and output."""
 _LARGEST_INT8 = 127.0
 _TINY = 1e-30
 _STEM = "fine."
@@ -34,7 +33,6 @@ def refine_activations(source: Path, target: Path, first_layer: int) -> int:
     import onnx
 
     model = onnx.load(str(source), load_external_data=False)
-    flat_output = any(item.name == LOGIT_ROWS for item in model.graph.input)
     nodes: list[Any] = []
     blocks: set[int] = set()
     stacked: set[str] = set()
@@ -47,7 +45,7 @@ def refine_activations(source: Path, target: Path, first_layer: int) -> int:
         blocks.add(block)
         if value not in stacked:
             stacked.add(value)
-            nodes += _split(value, block, ".rows" if flat_output and OUTPUT_MATRIX in node.name else "")
+            nodes += _split(value, block, ".rows" if OUTPUT_MATRIX in node.name else "")
         nodes += _doubled(node)
         doubled += 1
     del model.graph.node[:]
@@ -57,11 +55,6 @@ def refine_activations(source: Path, target: Path, first_layer: int) -> int:
         model.graph.initializer.extend(_constants(blocks))
     onnx.save(model, str(target))
     return doubled
-
-
-def plain_name(tensor: str) -> str:
-    """The name that a doubled tensor's plain counterpart has in the graph."""
-    return tensor.removesuffix(BOTH).removesuffix(STACKED)
 
 
 def _wanted(node: Any, first_layer: int) -> bool:

@@ -13,10 +13,6 @@ from fedaigc.child_process import ChildSpec, start_child, stop_child
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.quiet_runtime import QUIET
 
-PRECISIONS = ("int8", "int4", "fp32")
-"""int8: quality of the source at 2/3 of the size; int4: smaller and a third faster, and visibly worse on
-small models; fp32: for comparison and tests."""
-
 CONFIG_FILE = "genai_config.json"
 BUILDER = "onnxruntime_genai.models.builder"
 _COMMON_OPTIONS = ("prune_lm_head=true", "fuse_qkv=true")

@@ -76,6 +76,12 @@ def _save(model: Any, tokenizer: Any, target: Path) -> None:
     tokenizer.save_pretrained(target)
 
 
+def tokens_of(hf: Path, texts: Sequence[str]) -> list[list[int]]:
+    """The token ids of each text, without special tokens around it."""
+    tokenizer = _transformers().AutoTokenizer.from_pretrained(hf, local_files_only=True)
+    return [list(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
+
+
 class TorchReference:
     """The fp32 model in PyTorch: what an export is compared with."""
 
@@ -83,18 +89,13 @@ class TorchReference:
         transformers = _transformers()
         import torch
 
-        self._tokenizer = transformers.AutoTokenizer.from_pretrained(hf, local_files_only=True)
         self._model = transformers.AutoModelForCausalLM.from_pretrained(
             hf, dtype=torch.float32, local_files_only=True, use_safetensors=True
         )
         self._model.eval()
 
-    def tokens(self, text: str) -> list[int]:
-        """The token ids of a text, without special tokens around it."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
-
-    def last_logits(self, prompts: Sequence[Sequence[int]], adapter: Adapter | None = None) -> FloatArray:
-        """Logits after each prompt's last token, (prompts, vocabulary) float32, with the adapter's product
+    def logits(self, prompts: Sequence[Sequence[int]], adapter: Adapter | None = None) -> FloatArray:
+        """Logits after every token of every prompt, (tokens, vocabulary) float32, with the adapter's product
         added."""
         import torch
 
@@ -102,10 +103,34 @@ class TorchReference:
         with torch.no_grad():
             self._add(changes, 1.0)
             try:
-                rows = [self._model(torch.tensor([list(prompt)])).logits[0, -1].numpy() for prompt in prompts]
+                rows = [self._model(torch.tensor([list(prompt)])).logits[0].numpy() for prompt in prompts]
             finally:
                 self._add(changes, -1.0)
-        return np.stack(rows).astype(np.float32)
+        return np.concatenate(rows).astype(np.float32)
+
+    def hidden(self, prompts: Sequence[Sequence[int]]) -> FloatArray:
+        """Hidden states after each decoder layer for every token, (layers, tokens, hidden) float32."""
+        import torch
+
+        layers = self._model.get_decoder().layers
+        found: list[list[FloatArray]] = [[] for _ in layers]
+
+        def keep(place: int) -> Any:
+            def hook(module: Any, given: Any, output: Any) -> None:
+                states = output[0] if isinstance(output, tuple) else output
+                found[place].append(states.reshape(-1, states.shape[-1]).numpy().copy())
+
+            return hook
+
+        hooks = [layer.register_forward_hook(keep(place)) for place, layer in enumerate(layers)]
+        try:
+            with torch.no_grad():
+                for prompt in prompts:
+                    self._model(torch.tensor([list(prompt)]))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return np.stack([np.concatenate(states) for states in found])
 
     def weight_norms(self, slots: Sequence[str]) -> dict[str, float]:
         """The Frobenius norm of each slot's base weight."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedaigc.adapter import AdapterShape, AdapterSlot
-from fedaigc.arrays import FloatArray
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.architecture import Architecture
-from fedaigc_edge.model.batching_graph import LOGIT_ROWS, LOGITS
-from fedaigc_edge.model.fine_activations import QUANTISED, plain_name
+from fedaigc_edge.model.fine_activations import QUANTISED
+from fedaigc_edge.model.graph_names import BATCH_SHAPE, FLAT, is_flat, plain_name
 from fedaigc_edge.model.lora_layout import LoraPair, LoraPart
-from fedaigc_edge.model.quiet_runtime import quiet_runtimes
 
-FUSED = "qkv_proj"
+FUSED, ATTENTION_OUTPUT = "qkv_proj", "o_proj"
 ADAPTERS = "1 or batch_size"
 """First dimension of every LoRA input: one adapter for all rows of a batch, or one for each."""
 _PRODUCTS = ("MatMul", QUANTISED)
@@ -36,24 +35,23 @@ def add_lora_inputs(
 
     model = onnx.load(str(graph_file), load_external_data=False)
     nodes = {node.name.split("/MatMul")[0]: node for node in model.graph.node if node.op_type in _PRODUCTS}
+    flat = is_flat(model.graph)
     pairs: list[LoraPair] = []
     insertions: dict[str, list[Any]] = {}
     for layer in sorted({slot.layer for slot in shape.slots}):
         slots = [slot for slot in shape.slots if slot.layer == layer]
         prefix = f"/model/layers.{layer}/attn/"
-        if prefix + FUSED in nodes:
-            groups = {FUSED: (slots, sum(architecture.projections.values()))}
-        else:
-            groups = {slot.projection: ([slot], slot.out_features) for slot in slots}
-        for name, (members, width) in groups.items():
+        for name, members in _groups(slots, prefix + FUSED in nodes).items():
             node = nodes.get(prefix + name)
             if node is None:
                 raise _no_node(layer, name)
+            width = sum(architecture.projections.values()) if name == FUSED else members[0].out_features
             pair = _pair(layer, name, members, width, architecture)
             # After the bias: the runtime fuses it into the product, and another order would round otherwise.
             result = _node_making(model.graph, plain_name(node.output[0]))
             last = _bias_after(model.graph, result) or result
-            insertions[last.name] = _branch(model.graph, plain_name(node.input[0]), last, pair)
+            form = _Form(flat, flat and name == ATTENTION_OUTPUT)
+            insertions[last.name] = _branch(model.graph, plain_name(node.input[0]), last, pair, form)
             pairs.append(pair)
     ordered = [new for node in model.graph.node for new in insertions.get(node.name, [node])]
     del model.graph.node[:]
@@ -63,6 +61,23 @@ def add_lora_inputs(
     model.producer_version = ""
     onnx.save(model, str(target))
     return tuple(pairs)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Whether a product's input and its result have the batch and its tokens in one dimension."""
+
+    flat_input: bool
+    flat_result: bool
+
+
+def _groups(slots: Sequence[AdapterSlot], fused: bool) -> dict[str, list[AdapterSlot]]:
+    """Which slots share a product of the graph, by its name."""
+    groups: dict[str, list[AdapterSlot]] = {}
+    for slot in slots:
+        joined = fused and slot.projection != ATTENTION_OUTPUT
+        groups.setdefault(FUSED if joined else slot.projection, []).append(slot)
+    return groups
 
 
 def _pair(
@@ -93,7 +108,7 @@ def _bias_after(graph: Any, node: Any) -> Any:
     return None
 
 
-def _branch(graph: Any, source: str, node: Any, pair: LoraPair) -> list[Any]:
+def _branch(graph: Any, source: str, node: Any, pair: LoraPair, form: _Form) -> list[Any]:
     """What replaces `node`: itself, source @ A @ B beside it, and their sum under its old output name."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -106,57 +121,20 @@ def _branch(graph: Any, source: str, node: Any, pair: LoraPair) -> list[Any]:
         graph.initializer.append(numpy_helper.from_array(np.zeros(zeros, np.float32), name))
     output, stem = node.output[0], pair.a.removesuffix("A.weight")
     node.output[0] = output + "/base"
-    return [
-        node,
-        helper.make_node("MatMul", [source, pair.a], [stem + "down"], name=stem + "down"),
-        helper.make_node("MatMul", [stem + "down", pair.b], [stem + "up"], name=stem + "up"),
-        helper.make_node("Add", [node.output[0], stem + "up"], [output], name=stem + "sum"),
-    ]
-
-
-def graph_logits(
-    graph_file: Path,
-    prompts: Sequence[Sequence[int]],
-    architecture: Architecture,
-    lora: Mapping[str, FloatArray] | None = None,
-) -> FloatArray:
-    """Logits after each prompt's last token, (prompts, vocabulary) float32, on the CPU; raises ModelError."""
-    quiet_runtimes()
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    try:
-        session = ort.InferenceSession(str(graph_file), options, providers=["CPUExecutionProvider"])
-        rows = [_run(session, prompt, architecture, lora or {}) for prompt in prompts]
-    except Exception as error:  # ORT raises a dozen unrelated classes
-        raise ModelError(
-            "The exported graph does not run",
-            str(error)[:300],
-            "install the versions of the constraints file",
-        ) from error
-    return np.stack(rows)
-
-
-def _run(
-    session: Any, prompt: Sequence[int], architecture: Architecture, lora: Mapping[str, FloatArray]
-) -> FloatArray:
-    length = len(prompt)
-    feeds: dict[str, Any] = dict(lora)
-    known = {
-        "input_ids": np.array([prompt], dtype=np.int64),
-        "attention_mask": np.ones((1, length), dtype=np.int64),
-        "position_ids": np.arange(length, dtype=np.int64)[None],
-        LOGIT_ROWS: np.array([length - 1], dtype=np.int64),
-    }
-    empty = np.zeros((1, architecture.kv_heads, 0, architecture.head_dim), dtype=np.float32)
-    for item in session.get_inputs():
-        if item.name.startswith("past_key_values."):
-            feeds[item.name] = empty
-        elif item.name in known:
-            feeds[item.name] = known[item.name]
-    logits: FloatArray = session.run([LOGITS], feeds)[0]
-    return logits.reshape(architecture.vocabulary).astype(np.float32)
+    nodes, added = [node], stem + "up"
+    if form.flat_input:
+        # Each row of a batch may have an adapter of its own, so the product needs the batch's dimension.
+        nodes.append(helper.make_node("Reshape", [source, BATCH_SHAPE], [stem + "in"], name=stem + "in"))
+        source = stem + "in"
+    nodes.append(helper.make_node("MatMul", [source, pair.a], [stem + "down"], name=stem + "down"))
+    nodes.append(helper.make_node("MatMul", [stem + "down", pair.b], [added], name=added))
+    if form.flat_result:
+        shape = np.array([-1, pair.out_features], np.int64)
+        graph.initializer.append(numpy_helper.from_array(shape, stem + "shape"))
+        nodes.append(helper.make_node("Reshape", [added, stem + "shape"], [added + FLAT], name=added + FLAT))
+        added += FLAT
+    nodes.append(helper.make_node("Add", [node.output[0], added], [output], name=stem + "sum"))
+    return nodes
 
 
 def _no_node(layer: int, name: str) -> ModelError:

@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from fedaigc_edge.model.graph_builder import PRECISIONS
+from fedaigc_edge.model.architecture import ADAPTED, TARGETS
+from fedaigc_edge.model.served_graph import PRECISIONS
 from fedaigc_edge.model.store import ModelFolder, list_models
 from fedaigc_edge.settings import DEFAULT_MODELS
 
@@ -73,16 +74,41 @@ def pull(source: str, name: str | None, models_dir: Path, as_json: bool) -> None
 
 @model.command()
 @click.argument("name")
-@click.option("--precision", type=click.Choice(PRECISIONS), default="int8", show_default=True)
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    default=None,
+    help="Of the served weights; default: q41-exact for a GGUF file of Q4_1 and Q8_0, else int8.",
+)
 @click.option(
     "--lora-layers", type=click.IntRange(1), default=4, show_default=True, help="Last layers that adapt."
 )
 @click.option("--rank", type=click.IntRange(1, 256), default=8, show_default=True, help="Rank of adapters.")
 @click.option("--alpha", type=float, default=16.0, show_default=True, help="Scale of adapters: alpha / rank.")
+@click.option(
+    "--targets",
+    default=",".join(ADAPTED),
+    show_default=True,
+    help=f"What adapters change: some of {', '.join(TARGETS)}, with commas.",
+)
+@click.option(
+    "--head-layer",
+    type=click.IntRange(1),
+    default=None,
+    help="Layer that the reward head reads; default: two thirds up.",
+)
 @_models_option
 @_json_option
 def export(
-    name: str, precision: str, lora_layers: int, rank: int, alpha: float, models_dir: Path, as_json: bool
+    name: str,
+    precision: str | None,
+    lora_layers: int,
+    rank: int,
+    alpha: float,
+    targets: str,
+    head_layer: int | None,
+    models_dir: Path,
+    as_json: bool,
 ) -> None:
     """Export NAME for serving, with inputs for adapters, and check that it says what the source says.
 
@@ -96,7 +122,8 @@ def export(
     from fedaigc_edge.model.export import export as export_model
 
     with _steps() as progress:
-        plan = ExportPlan(precision, lora_layers, rank, alpha)
+        chosen = tuple(part.strip() for part in targets.split(","))
+        plan = ExportPlan(precision or "", lora_layers, rank, alpha, chosen, head_layer or 0)
         exported = export_model(name, models_dir.expanduser(), progress, plan)
     _say(as_json, _summary(exported), f"{name} is exported. BLAKE3 {exported.base_model}")
 
@@ -125,6 +152,8 @@ def _summary(exported: ModelFolder) -> dict[str, Any]:
         "base_model": exported.base_model,
         "slots": [slot.name for slot in exported.shape.slots],
         "rank": exported.shape.rank,
+        "precision": exported.export.get("plan", {}).get("precision"),
+        "head_layer": exported.head_layer,
         "parity": exported.export.get("parity"),
     }
 

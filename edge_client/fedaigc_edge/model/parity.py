@@ -13,8 +13,9 @@ from fedaigc.adapter import Adapter, AdapterShape
 from fedaigc.arrays import FloatArray
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.architecture import Architecture
-from fedaigc_edge.model.hf_folder import TorchReference
-from fedaigc_edge.model.lora_inputs import graph_logits
+from fedaigc_edge.model.batching_graph import HIDDEN_HEAD
+from fedaigc_edge.model.graph_runs import graph_logits, graph_values
+from fedaigc_edge.model.hf_folder import TorchReference, tokens_of
 from fedaigc_edge.model.lora_layout import LoraPair, graph_inputs
 
 LEAST_BASE_COSINE = 0.9
@@ -59,14 +60,17 @@ def check_parity(
     base_model: str,
     architecture: Architecture,
     pairs: Sequence[LoraPair],
+    head_layer: int,
 ) -> Parity:
     """Compare the graph before (`built`) and after (`served`) it got LoRA inputs, and both with `hf` in
     PyTorch.
 
-    Raises ModelError, saying which of the three comparisons failed.
+    Raises ModelError, saying which of the comparisons failed.
     """
     reference = TorchReference(hf)
-    prompts = [reference.tokens(text) for text in PROBE_TEXTS]
+    prompts = tokens_of(hf, PROBE_TEXTS)
+    states = graph_values(served, prompts, architecture, [HIDDEN_HEAD])[HIDDEN_HEAD]
+    _check_head(states, reference.hidden(prompts), head_layer)
     plain = graph_logits(built, prompts, architecture)
     base = graph_logits(served, prompts, architecture)
     if not np.array_equal(plain, base):
@@ -75,9 +79,17 @@ def check_parity(
         )
     probe = probe_adapter(shape, base_model, reference)
     adapted = graph_logits(served, prompts, architecture, graph_inputs(probe, pairs))
-    torch_base = reference.last_logits(prompts)
-    torch_change = reference.last_logits(prompts, probe) - torch_base
+    torch_base = reference.logits(prompts)
+    torch_change = reference.logits(prompts, probe) - torch_base
     return _judged(base, torch_base, adapted - base, torch_change)
+
+
+def _check_head(served: FloatArray, trained: FloatArray, head_layer: int) -> None:
+    """Refuse a graph whose reward head would read another layer than it is trained on."""
+    distances = [float(np.linalg.norm(served - states)) for states in trained]
+    nearest = int(np.argmin(distances)) + 1
+    if nearest != head_layer:
+        raise _refused(f"the reward head would read layer {nearest}, and it is trained on layer {head_layer}")
 
 
 def probe_adapter(shape: AdapterShape, base_model: str, reference: TorchReference) -> Adapter:

@@ -2,7 +2,7 @@
 
 <models>/<name>/source/     what was pulled: a GGUF file or Hugging Face files, and origin.json
 <models>/<name>/hf/         fp32 weights and tokenizer, for training
-<models>/<name>/onnx/       the served graph with LoRA inputs (batch.onnx), its weights and tokenizer
+<models>/<name>/onnx/       the served graph with LoRA inputs, its weights and tokenizer
 <models>/<name>/model.json  hashes, adapter shape and how it was exported; written last
 """
 
@@ -25,9 +25,7 @@ from fedaigc_edge.model.lora_layout import MAX_PAIRS, LoraPair
 RECORD_FILE = "model.json"
 SOURCE, HF, ONNX = "source", "hf", "onnx"
 GRAPH_FILE = "model.onnx"
-BATCH_GRAPH_FILE = "batch.onnx"
-"""The engine's graph; it shares its weights with GRAPH_FILE."""
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 MAX_EOS_TOKENS = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _KEYS = (
@@ -70,13 +68,13 @@ class ModelFolder:
 
     @property
     def onnx(self) -> Path:
-        """The folder that ORT-GenAI loads."""
+        """What is served: graph, weights and tokenizer; `base_model` is its hash."""
         return self.root / ONNX
 
     @property
     def batch_graph(self) -> Path:
         """The graph that the engine runs."""
-        return self.onnx / BATCH_GRAPH_FILE
+        return self.onnx / GRAPH_FILE
 
     @property
     def hf(self) -> Path:

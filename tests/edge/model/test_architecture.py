@@ -53,6 +53,23 @@ def test_adapters_sit_on_q_and_v_of_the_last_layers(tmp_path: Path) -> None:
     assert [slot.out_features for slot in shape.slots] == [576, 192, 576, 192]
 
 
+def test_all_four_projections_can_be_adapted_in_the_models_own_order(tmp_path: Path) -> None:
+    shape = adapter_shape(read(tmp_path, head_dim=96), 1, 8, 16.0, ("o", "k", "v", "q"))
+    found = [(slot.projection, slot.in_features, slot.out_features) for slot in shape.slots]
+    assert found == [
+        ("q_proj", 576, 864),
+        ("k_proj", 576, 288),
+        ("v_proj", 576, 288),
+        ("o_proj", 864, 576),
+    ]
+
+
+@pytest.mark.parametrize("targets", [(), ("q", "q"), ("x",), ("q_proj",)])
+def test_other_targets_are_a_model_error(tmp_path: Path, targets: tuple[str, ...]) -> None:
+    with pytest.raises(ModelError, match="targets"):
+        adapter_shape(read(tmp_path), 1, 8, 16.0, targets)
+
+
 @pytest.mark.parametrize("layers", [0, 31])
 def test_more_layers_than_there_are_is_a_model_error(tmp_path: Path, layers: int) -> None:
     with pytest.raises(ModelError, match="30 layers"):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from fedaigc.adapter import Adapter
 from fedaigc.arrays import FloatArray
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.batching_graph import HIDDEN_HEAD, HIDDEN_LAST, LOGIT_ROWS, make_batching_graph
+from fedaigc_edge.model.graph_builder import build_graph
 from fedaigc_edge.model.lora_layout import graph_inputs
 from fedaigc_edge.model.store import GRAPH_FILE, ModelFolder
 from tests.edge.model.test_lora_inputs import adapter_of
@@ -96,7 +96,7 @@ def test_the_head_may_read_after_the_last_layer(tiny_model: ModelFolder, tmp_pat
     from transformers import AutoModelForCausalLM
 
     served = tmp_path / "onnx"
-    shutil.copytree(tiny_model.onnx, served)
+    build_graph(tiny_model.hf, served, "fp32", tmp_path / "log")
     make_batching_graph(served / GRAPH_FILE, served / "last.onnx", LAYERS, LAYERS, HIDDEN)
     session = ort.InferenceSession(str(served / "last.onnx"), providers=["CPUExecutionProvider"])
     head = run(session, [PROMPT], [0])[1]

@@ -27,7 +27,7 @@ export_tiny(Path(sys.argv[1]), Path(sys.argv[2]))
 
 
 def test_the_record_holds_plan_parity_and_versions(tiny_model: ModelFolder) -> None:
-    assert tiny_model.export["plan"] == {"precision": "fp32", "lora_layers": 2, "rank": 4, "alpha": 8.0}
+    assert tiny_model.export["plan"] == PLAN.to_json()
     assert tiny_model.export["parity"]["change_cosine"] > 0.999
     assert "onnxruntime-genai" in tiny_model.export["tools"]
     assert tiny_model.source["family"] == "llama"

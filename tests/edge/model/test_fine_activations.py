@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from fedaigc.arrays import FloatArray
-from fedaigc_edge.model.fine_activations import plain_name, refine_activations
+from fedaigc_edge.model.fine_activations import refine_activations
 from fedaigc_edge.model.store import GRAPH_FILE, ModelFolder
 
 BLOCK, FEATURES, OUTPUTS = 32, 96, 40
@@ -76,9 +76,3 @@ def test_the_output_matrix_is_always_refined(tmp_path: Path) -> None:
 def test_a_graph_that_is_not_quantised_is_copied(tiny_model: ModelFolder, tmp_path: Path) -> None:
     assert refine_activations(tiny_model.onnx / GRAPH_FILE, tmp_path / "fine.onnx", 0) == 0
     assert (tmp_path / "fine.onnx").exists()
-
-
-def test_doubled_tensors_lead_back_to_their_plain_names() -> None:
-    assert plain_name("x/hi_and_lo") == "x"
-    assert plain_name("y/of_hi_and_lo") == "y"
-    assert plain_name("z") == "z"

@@ -33,5 +33,5 @@ def test_a_builder_that_is_not_installed_names_the_extra(
 
 def test_the_served_folder_is_complete_and_the_cache_is_gone(tiny_model: ModelFolder) -> None:
     names = {path.name for path in tiny_model.onnx.iterdir()}
-    assert {"genai_config.json", "model.onnx", "model.onnx.data", "tokenizer.json"} <= names
+    assert {"model.onnx", "model.onnx.data", "tokenizer.json"} <= names
     assert not [path for path in tiny_model.root.iterdir() if "cache" in path.name or "part" in path.name]

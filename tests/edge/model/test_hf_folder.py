@@ -8,7 +8,7 @@ import pytest
 
 from fedaigc.adapter import Adapter
 from fedaigc.errors import ModelError
-from fedaigc_edge.model.hf_folder import TorchReference, gguf_in, make_hf_folder
+from fedaigc_edge.model.hf_folder import TorchReference, gguf_in, make_hf_folder, tokens_of
 from fedaigc_edge.model.store import ModelFolder
 from tests.tiny_model import make_tiny_hf_folder
 
@@ -49,14 +49,14 @@ def test_a_folder_without_tokenizer_is_a_model_error(tmp_path: Path) -> None:
 
 def test_an_adapter_is_added_for_one_call_only(tiny_model: ModelFolder) -> None:
     reference = TorchReference(tiny_model.hf)
-    prompts = [reference.tokens("the quick brown fox")]
-    before = reference.last_logits(prompts)
+    prompts = tokens_of(tiny_model.hf, ["the quick brown fox"])
+    before = reference.logits(prompts)
     arrays = {
         s.name: np.ones((s.out_features, tiny_model.shape.rank), np.float32) for s in tiny_model.shape.slots
     }
-    changed = reference.last_logits(prompts, Adapter(tiny_model.shape, tiny_model.base_model, arrays))
+    changed = reference.logits(prompts, Adapter(tiny_model.shape, tiny_model.base_model, arrays))
     assert np.abs(changed - before).max() > 0.1
-    np.testing.assert_allclose(reference.last_logits(prompts), before, atol=1e-4)
+    np.testing.assert_allclose(reference.logits(prompts), before, atol=1e-4)
 
 
 def test_a_gguf_file_is_found_in_its_folder(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from fedaigc.adapter import Adapter, AdapterShape, AdapterSlot
 from fedaigc.errors import ModelError
 from fedaigc_edge.model.architecture import architecture_of
-from fedaigc_edge.model.lora_inputs import add_lora_inputs, graph_logits
+from fedaigc_edge.model.graph_runs import graph_logits
+from fedaigc_edge.model.lora_inputs import add_lora_inputs
 from fedaigc_edge.model.lora_layout import graph_inputs
 from fedaigc_edge.model.store import GRAPH_FILE, ModelFolder
 from tests.tiny_model import export_tiny, make_tiny_hf_folder

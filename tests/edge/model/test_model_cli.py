@@ -37,6 +37,20 @@ def test_export_prints_the_hash_as_json(tiny_model: ModelFolder) -> None:
     assert said["base_model"] == tiny_model.base_model and said["rank"] == 4
 
 
+def test_the_head_and_the_targets_of_adapters_can_be_chosen(tmp_path: Path) -> None:
+    folder = make_tiny_hf_folder(tmp_path / "hf")
+    store = ("--models", str(tmp_path / "models"))
+    run("pull", str(folder), "--name", "m", *store)
+    options = ["--precision", "fp32", "--lora-layers", "1", "--targets", "v,o", "--head-layer", "2"]
+    said = json.loads(run("export", "m", *options, *store, "--json"))
+    assert said["slots"] == ["layers.1.v_proj", "layers.1.o_proj"]
+    assert (said["head_layer"], said["precision"]) == (2, "fp32")
+    with pytest.raises(ModelError, match="targets"):
+        run("export", "m", "--lora-layers", "1", "--targets", "q,x", *store)
+    with pytest.raises(ModelError, match="2 layers"):
+        run("export", "m", "--lora-layers", "1", "--head-layer", "3", *store)
+
+
 def test_list_reads_the_store_named_by_the_variable(
     tiny_model: ModelFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,9 +16,13 @@ from fedaigc_edge.model.parity import Parity, check_parity
 from fedaigc_edge.model.store import GRAPH_FILE, ModelFolder
 
 
-def check(model: ModelFolder, built: Path, served: Path, pairs: Sequence[LoraPair]) -> Parity:
+def check(
+    model: ModelFolder, built: Path, served: Path, pairs: Sequence[LoraPair], head_layer: int = 1
+) -> Parity:
     architecture = architecture_of(model.hf)
-    return check_parity(built, served, model.hf, model.shape, model.base_model, architecture, pairs)
+    return check_parity(
+        built, served, model.hf, model.shape, model.base_model, architecture, pairs, head_layer
+    )
 
 
 def test_an_fp32_export_agrees_to_rounding(tiny_model: ModelFolder) -> None:
@@ -50,6 +54,12 @@ def test_a_slot_in_the_wrong_place_is_refused(tiny_model: ModelFolder) -> None:
         wrong.append(replace(pair, parts=(q, replace(v, offset=v.offset - v.out_features))))
     with pytest.raises(ModelError, match="otherwise than in training"):
         check(tiny_model, graph, graph, wrong)
+
+
+def test_a_reward_head_that_would_read_another_layer_is_refused(tiny_model: ModelFolder) -> None:
+    graph = tiny_model.onnx / GRAPH_FILE
+    with pytest.raises(ModelError, match="trained on layer 2"):
+        check(tiny_model, graph, graph, tiny_model.lora_inputs, head_layer=2)
 
 
 def test_other_weights_are_refused(tiny_model: ModelFolder, tmp_path: Path) -> None:

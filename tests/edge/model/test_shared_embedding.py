@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedaigc_edge.model.architecture import architecture_of
+from fedaigc_edge.model.batching_graph import make_batching_graph
 from fedaigc_edge.model.graph_builder import build_graph
-from fedaigc_edge.model.lora_inputs import graph_logits
+from fedaigc_edge.model.graph_runs import graph_logits
 from fedaigc_edge.model.shared_embedding import DATA_FILE, share_embedding
 from fedaigc_edge.model.store import GRAPH_FILE, ModelFolder
+from tests.tiny_model import HIDDEN, LAYERS, TINY_SIZES
 
 PROMPTS = [[5, 6, 7], [40, 41, 42, 43, 44]]
 
@@ -29,9 +30,10 @@ def test_sharing_saves_the_fp32_copy_and_keeps_the_logits(
     embedding = 300 * 64 * 4
     saved = (built / DATA_FILE).stat().st_size - (tmp_path / DATA_FILE).stat().st_size
     assert saved > 0.8 * embedding
-    architecture = architecture_of(tiny_model.hf)
-    before = graph_logits(built / GRAPH_FILE, PROMPTS, architecture)
-    after = graph_logits(tmp_path / GRAPH_FILE, PROMPTS, architecture)
+    for folder in (built, tmp_path):
+        make_batching_graph(folder / GRAPH_FILE, folder / "batching.onnx", 1, LAYERS, HIDDEN)
+    before = graph_logits(built / "batching.onnx", PROMPTS, TINY_SIZES)
+    after = graph_logits(tmp_path / "batching.onnx", PROMPTS, TINY_SIZES)
     cosine = float((before * after).sum() / np.linalg.norm(before) / np.linalg.norm(after))
     assert cosine > 0.999
 

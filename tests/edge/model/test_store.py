@@ -26,7 +26,7 @@ def test_hashes_cover_source_training_folder_and_served_folder(tiny_model: Model
     tiny_model.verify("source", "hf", "onnx")
 
 
-@pytest.mark.parametrize("file", ["onnx/model.onnx.data", "onnx/tokenizer.json", "onnx/genai_config.json"])
+@pytest.mark.parametrize("file", ["onnx/model.onnx.data", "onnx/tokenizer.json", "onnx/model.onnx"])
 def test_one_changed_byte_is_found_and_its_file_named(
     tiny_model: ModelFolder, tmp_path: Path, file: str
 ) -> None:
