@@ -75,7 +75,7 @@ class FeedbackStore:
             return
         prompt = _prompt_text((m.role, m.content) for m in messages)
         minute = self._minute()
-        with self._database.transaction() as write:
+        with self._database.unsynced_transaction() as write:
             write.execute(
                 "INSERT OR REPLACE INTO answers (request, prompt, prompt_digest, answer, commitment, minute)"
                 " VALUES (?, ?, ?, ?, ?, ?)",

@@ -34,6 +34,20 @@ def test_a_transaction_is_all_or_nothing_and_nesting_joins_it(tmp_path: Path) ->
     assert database.row("SELECT * FROM t") is None
 
 
+def test_an_unsynced_transaction_commits_and_the_next_one_is_synced_again(tmp_path: Path) -> None:
+    database = LearnDatabase(tmp_path / "learn.db", SCHEMA)
+    with database.unsynced_transaction() as write:
+        assert write.execute("PRAGMA synchronous").fetchone()[0] == 1
+        write.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(KeyError), database.unsynced_transaction() as write:
+        write.execute("INSERT INTO t VALUES (2)")
+        raise KeyError
+    assert [row[0] for row in database.rows("SELECT x FROM t")] == [1]
+    assert database.rows("PRAGMA synchronous")[0][0] == 2
+    with database.transaction(), database.unsynced_transaction() as write:
+        assert write.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
 def test_two_connections_see_each_other_s_commits(tmp_path: Path) -> None:
     one, two = (LearnDatabase(tmp_path / "learn.db", SCHEMA) for _ in range(2))
     with one.transaction() as write:
