@@ -168,16 +168,28 @@ class _Rewriting:
 
     def _side(self, source: str, groups: int, sums: bool) -> str:
         """The tensor of `source`'s sums over blocks, if wanted, and of its outliers: (rows, columns)."""
-        outliers, side = self._outliers.get(source, ()), f"{source}/side"
-        if side not in self._made:
+        outliers = self._outliers.get(source, ())
+        parts = [self._sums(source, groups)] if sums else []
+        if outliers:
+            parts.append(f"{source}/outliers")
+            if parts[-1] not in self._made:
+                self._made.add(parts[-1])
+                self._constants[f"{parts[-1]}.places"] = np.array(outliers, np.int64)
+                self._add("Gather", [source, f"{parts[-1]}.places"], parts[-1], axis=1)
+        side = parts[0] if len(parts) == 1 else f"{source}/side"
+        if len(parts) > 1 and side not in self._made:
             self._made.add(side)
-            columns = [np.repeat(np.eye(groups, dtype=np.float32), BLOCK, axis=0)] if sums else []
-            columns += [np.eye(groups * BLOCK, dtype=np.float32)[:, list(outliers)]] if outliers else []
-            # Without outliers it is the same matrix for every layer.
-            matrix = f"{side}.matrix" if outliers else f"sums.{groups}"
-            self._constants[matrix] = np.concatenate(columns, axis=1)
-            self._add("MatMul", [source, matrix], side)
+            self._add("Concat", parts, side, axis=1)
         return side
+
+    def _sums(self, source: str, groups: int) -> str:
+        sums, matrix = f"{source}/sums", f"sums.{groups}"
+        if sums not in self._made:
+            self._made.add(sums)
+            # One matrix for every layer: it stays in the processor's cache.
+            self._constants[matrix] = np.repeat(np.eye(groups, dtype=np.float32), BLOCK, axis=0)
+            self._add("MatMul", [source, matrix], sums)
+        return sums
 
     def _embedding(self, node: Any) -> None:
         if node.op_type != "Gather":

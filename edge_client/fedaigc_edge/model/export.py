@@ -40,7 +40,7 @@ from fedaigc_edge.model.store import (
     read_record,
 )
 
-RECIPE = 4
+RECIPE = 5
 """Raised when the same options give another graph, so that `model export` makes it again."""
 EXPORT_LOG = "export.log"
 _TOOLS = ("onnx", "onnxruntime", "onnxruntime-genai", "torch", "transformers")

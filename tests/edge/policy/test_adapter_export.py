@@ -132,11 +132,14 @@ def test_a_folder_that_cannot_be_written_is_a_storage_error(tiny_model: ModelFol
 @pytest.mark.slow
 def test_trained_and_served_agree_on_the_real_model(models: Path, tmp_path: Path) -> None:
     model = open_model(models, "smollm2-135m")
-    adapter = random_adapter(model, 0.02)
+    # As strong as the probe of the parity check: 5 to 9 % of the base weights' norm.
+    adapter = random_adapter(model, 0.1)
     logits = ServedLogits(model)
     export_adapter(adapter, model, tmp_path / "a.onnx_adapter")
     served = served_change(logits, tmp_path / "a.onnx_adapter")
     trained = trained_change(logits, model, adapter)
     cosine = float((served * trained).sum() / np.linalg.norm(served) / np.linalg.norm(trained))
-    # Rounding 8-bit activations after the adapter would leave 0.2; measured are 0.9895 to 0.998.
-    assert cosine > 0.98
+    # With every activation rounded to 8 bits it would be 0.6; what is left is noise, not another direction.
+    assert cosine > 0.9
+    slope = float((served * trained).sum() / (trained * trained).sum())
+    assert 0.9 < slope < 1.1
