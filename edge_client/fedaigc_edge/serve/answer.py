@@ -21,6 +21,8 @@ from fedaigc_edge.serve.stage_clock import StageClock
 from fedaigc_edge.step import Maker, made_only_by
 
 MAX_SEED = 2**63 - 1
+STALLED_S = 60.0
+"""A streaming caller that takes nothing for so long is given up: until then it holds budget and a policy."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,14 @@ class _Run:
         limit = head.reservation.max_tokens
         self._texts = [ChoiceText(i, request.stop, limit, generator.token_bytes) for i in range(count)]
         self._kept: list[list[Delta]] = [[] for _ in range(count)]
+        self._missed: set[int] = set()
+        """Choices of which something came when the caller had left."""
         self._generator = generator
         self._generations: Sequence[Generation] = ()
         self._failure: Exception | None = None
         self._ranking: Ranking | None = None
         self._chosen = 0
+        self._patience: asyncio.Timeout | None = None
 
     async def to_end(self) -> None:
         """Run every generation to its last piece; raises what `generate` raises."""
@@ -157,16 +162,10 @@ class _Run:
             meter.used = self._head.reservation.prompt_tokens
             leaving = asyncio.ensure_future(self._cancel_when_gone())
             try:
-                async for step in steps(self._generations):
-                    await self._take(step)
-            except Exception as error:
-                if not (self._streams and any(self._kept)):
-                    raise
-                self._failure = error
+                await self._take_all()
+                await self._end()
             finally:
                 leaving.cancel()
-                self._cancel()
-        await self._end()
 
     def answer(self) -> Answer:
         """What came of it, once it has ended."""
@@ -185,6 +184,17 @@ class _Run:
             _GENERATION,
         )
 
+    async def _take_all(self) -> None:
+        try:
+            async for step in steps(self._generations):
+                await self._take(step)
+        except Exception as error:
+            if not (self._streams and any(self._kept)):
+                raise
+            self._failure = error
+        finally:
+            self._cancel()
+
     async def _take(self, step: Step) -> None:
         made = 0
         deltas: list[Delta] = []
@@ -202,8 +212,10 @@ class _Run:
             self._clock.tokens(made)
         if not self._streams:
             self._keep(deltas)
-        elif deltas and not self._caller.gone.is_set():
-            await self._caller.deliver(self._head, deltas)
+        elif self._caller.gone.is_set():
+            self._missed.update(delta.index for delta in deltas)
+        elif deltas:
+            await self._hand_over(deltas)
             self._keep(deltas)
 
     async def _end(self) -> None:
@@ -216,7 +228,17 @@ class _Run:
         self._chosen = self._ranking.chosen
         chosen = [replace(delta, index=0) for delta in self._kept[self._chosen]]
         if self._caller.streams and chosen:
-            await self._caller.deliver(self._head, chosen)
+            await self._hand_over(chosen)
+
+    async def _hand_over(self, deltas: Sequence[Delta]) -> None:
+        """A caller that takes nothing for too long, or is given up while it does, counts as gone."""
+        try:
+            async with asyncio.timeout(STALLED_S) as self._patience:
+                await self._caller.deliver(self._head, deltas)
+        except TimeoutError:
+            self._caller.gone.set()
+        finally:
+            self._patience = None
 
     def _keep(self, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
@@ -224,7 +246,7 @@ class _Run:
 
     def _choice(self, number: int) -> Choice:
         kept, text = self._kept[number], self._texts[number]
-        cut = self._caller.gone.is_set() and not text.ended
+        cut = self._caller.gone.is_set() and (number in self._missed or not text.ended)
         finish = "failed" if self._failure else "cancelled" if cut else text.finish
         index = 0 if self._best_of else number
         logprobs = tuple(logprob for delta in kept for logprob in delta.logprobs)
@@ -272,6 +294,8 @@ class _Run:
     async def _cancel_when_gone(self) -> None:
         await self._caller.gone.wait()
         self._cancel()
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
 
 
 async def _started(generator: Generator, jobs: list[Job], tools: bool) -> Sequence[Generation]:

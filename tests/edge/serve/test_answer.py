@@ -93,6 +93,50 @@ def test_a_caller_who_leaves_before_the_first_word_leaves_no_answer(parts: Parts
         answered(parts, caller)
 
 
+class Stalled(ListeningCaller):
+    """Takes some and then nothing more, without leaving."""
+
+    def __init__(self, takes: int) -> None:
+        super().__init__()
+        self.takes = takes
+
+    async def deliver(self, head: Any, deltas: Any) -> None:
+        await super().deliver(head, deltas)
+        if len(self.texts) == self.takes:
+            await asyncio.Event().wait()
+
+
+def test_a_caller_who_takes_nothing_for_too_long_is_given_up(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedaigc_edge.serve.answer.STALLED_S", 0.05)
+    caller = Stalled(takes=2)
+    answer = answered(parts, caller)
+    assert (answer.choices[0].text, answer.finish) == ("Hello, ", "cancelled")
+    assert "".join(caller.texts) == "Hello, "
+    assert (parts.policies.leases, parts.budget.held) == (0, 0)
+
+
+@pytest.mark.parametrize(("best_of", "takes"), [(1, 2), (2, 1)])
+def test_a_caller_who_takes_nothing_is_given_up_at_once_when_the_device_stops(
+    parts: Parts, best_of: int, takes: int
+) -> None:
+    caller = Stalled(takes)
+
+    async def scenario() -> Answer:
+        permit = await parts.gate.admit(request(best_of=best_of))
+        async with reserve(permit, parts.budget, parts.generator) as reservation:
+            work = generate(reservation, caller, parts.generator, parts.policies, ServedModel("tiny"))
+            running = asyncio.create_task(work)
+            while len(caller.texts) < takes:  # noqa: ASYNC110 (the caller has no event for it)
+                await asyncio.sleep(0.001)
+            caller.gone.set()
+            return await asyncio.wait_for(running, 5)
+
+    assert asyncio.run(scenario()).choices[0].text == "".join(caller.texts)
+    assert (parts.policies.leases, parts.budget.held) == (0, 0)
+
+
 def test_a_whole_answers_caller_who_leaves_ends_the_generation(parts: Parts) -> None:
     parts.generator = ScriptedGenerator(pieces=["word "] * 500, pause_s=0.01)
     caller = ListeningCaller(streams=False)
