@@ -20,6 +20,7 @@ from fedaigc_edge.serve.pipeline import Pipeline
 from fedaigc_edge.serve.plain_answer import REQUEST_ID_HEADER, send_error
 from fedaigc_edge.serve.readiness import Readiness
 from fedaigc_edge.serve.request import CallerGone
+from fedaigc_edge.serve.sealed_answer import SealedAnswer
 from fedaigc_edge.serve.serving_metrics import ServingMetrics
 from fedaigc_edge.serve.stage_clock import StageClock
 
@@ -84,6 +85,7 @@ class GenerationRoute:
         self, pipeline: Pipeline, call: ApiCall, caller: HttpCaller, clock: StageClock, timed: bool
     ) -> None:
         work = asyncio.create_task(pipeline.serve(call.request, caller, clock))
+        work.add_done_callback(_note_error)
         try:
             sealed = await asyncio.shield(work)
             await caller.finish(sealed, clock.end() if timed else None)
@@ -105,6 +107,12 @@ async def _watch(receive: Receive, gone: asyncio.Event) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     gone.set()
+
+
+def _note_error(work: asyncio.Task[SealedAnswer]) -> None:
+    # An error that nobody asks for, as at a stop, is logged by asyncio with its message.
+    if not work.cancelled():
+        work.exception()
 
 
 def log_defect(error: Exception) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import logging
 import socket
@@ -17,6 +19,9 @@ from fedaigc.errors import ModelError, NotAuthorised
 from fedaigc.fingerprint import fingerprint_text
 from fedaigc.token_budget import TokenBudget
 from fedaigc_edge.evidence.receipt_check import PendingEntry
+from fedaigc_edge.serve import dialects
+from fedaigc_edge.serve.generation_route import GenerationRoute
+from fedaigc_edge.serve.readiness import Readiness
 from tests.edge.serve.scripted import Parts, RunningApi, until
 from tests.edge.serve.scripted_generator import ScriptedGenerator
 
@@ -255,3 +260,33 @@ def test_a_revoked_device_answers_503_with_the_reason(api: RunningApi) -> None:
     answer = httpx.post(api.url + CHAT, json={"model": "tiny", "messages": MESSAGES})
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "not_authorised")
     assert "ask for a new token" in answer.json()["error"]["message"]
+
+
+def test_an_answer_that_is_cut_by_a_stop_leaves_no_error_for_asyncio_to_log(parts: Parts) -> None:
+    parts.generator.pieces, parts.generator.pause_s = ["word "] * 2000, 0.01
+    body = json.dumps({"model": "tiny", "messages": MESSAGES}).encode()
+    unheard: list[Any] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        arriving = iter([{"type": "http.request", "body": body}])
+
+        async def receive() -> Any:
+            return next(arriving, None) or await asyncio.Event().wait()
+
+        async def send(_: Any) -> None:
+            pass
+
+        readiness = Readiness()
+        readiness.open(parts.pipeline())
+        route = GenerationRoute(dialects.CHAT, readiness, parts.metrics)
+        answering = asyncio.create_task(route({"type": "http", "headers": []}, receive, send))
+        await asyncio.to_thread(until, lambda: parts.generator.made > 2)
+        answering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await answering
+        del answering
+        gc.collect()
+
+    asyncio.run(scenario())
+    assert unheard == []
