@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive
 
 from fedaigc.errors import FedaigcError
 from fedaigc.identifiers import RequestId
 from fedaigc_edge.serve.embedding import Embedding
 from fedaigc_edge.serve.embeddings_request import EmbeddingCall, read_embedding_call
 from fedaigc_edge.serve.generation_route import OFF_LOOP_BYTES, log_defect
-from fedaigc_edge.serve.http_body import preferred_language, read_body
+from fedaigc_edge.serve.http_body import left, preferred_language, read_body
 from fedaigc_edge.serve.json_body import MAX_BODY_BYTES
 from fedaigc_edge.serve.json_text import json_bytes
 from fedaigc_edge.serve.openai_errors import error_answer
 from fedaigc_edge.serve.openai_fields import refuse
+from fedaigc_edge.serve.pipeline import Pipeline
 from fedaigc_edge.serve.plain_answer import REQUEST_ID_HEADER
 from fedaigc_edge.serve.readiness import Readiness
 from fedaigc_edge.serve.request import CallerGone
@@ -65,8 +67,23 @@ class EmbeddingsRoute:
         except FedaigcError as error:
             self._metrics.count_failed(error)
             raise
-        made = await pipeline.embed(call.request)
+        made = await self._made(pipeline, call, request.receive)
         return await asyncio.to_thread(_body, call, made)
+
+    async def _made(self, pipeline: Pipeline, call: EmbeddingCall, receive: Receive) -> Embedding:
+        """Raises CallerGone, and reads no further, when the caller leaves first."""
+        making = asyncio.create_task(pipeline.embed(call.request))
+        leaving = asyncio.create_task(left(receive))
+        try:
+            await asyncio.wait({making, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if making.done():
+                return making.result()
+            gone = CallerGone("The caller left before its vectors were made", "", "ask again")
+            self._metrics.count_failed(gone)
+            raise gone
+        finally:
+            leaving.cancel()
+            making.cancel()
 
 
 def _body(call: EmbeddingCall, made: Embedding) -> bytes:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from fedaigc.errors import FedaigcError
 from fedaigc_edge.serve.api_call import ApiCall, Dialect
 from fedaigc_edge.serve.callers import HttpCaller, StreamedCaller, WholeCaller
-from fedaigc_edge.serve.http_body import preferred_language, read_body
+from fedaigc_edge.serve.http_body import left, preferred_language, read_body
 from fedaigc_edge.serve.json_body import MAX_BODY_BYTES
 from fedaigc_edge.serve.openai_errors import error_answer
 from fedaigc_edge.serve.pipeline import Pipeline
@@ -104,8 +104,7 @@ class GenerationRoute:
 
 
 async def _watch(receive: Receive, gone: asyncio.Event) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await left(receive)
     gone.set()
 
 

@@ -44,6 +44,12 @@ async def _read(receive: Receive, limit: int) -> bytes:
     return bytes(body)
 
 
+async def left(receive: Receive) -> None:
+    """Return when the caller has hung up; the body has been read before."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 def preferred_language(scope: Scope) -> Language:
     """`zh` when the caller's first Accept-Language is Chinese, else `en`."""
     for name, value in scope["headers"]:

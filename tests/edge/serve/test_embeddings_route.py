@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+import socket
+from collections.abc import Sequence
 
 import httpx
 import numpy as np
 import openai
 import pytest
 
+from fedaigc.arrays import FloatArray
 from fedaigc.errors import NotAuthorised
-from tests.edge.serve.scripted import Parts, RunningApi
+from tests.edge.serve.scripted import Parts, RunningApi, until
 
 PATH = "/v1/embeddings"
 
@@ -30,6 +35,26 @@ def test_base64_is_little_endian_float32(api: RunningApi) -> None:
     floats = httpx.post(api.url + PATH, json=body).json()["data"][0]["embedding"]
     coded = httpx.post(api.url + PATH, json={**body, "encoding_format": "base64"}).json()["data"][0]
     assert np.frombuffer(base64.b64decode(coded["embedding"]), "<f4").tolist() == floats
+
+
+def test_a_caller_who_hangs_up_ends_the_reading_of_its_texts(api: RunningApi, parts: Parts) -> None:
+    begun: list[int] = []
+
+    async def endless(prompts: Sequence[Sequence[int]]) -> FloatArray:
+        begun.append(len(prompts))
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    parts.generator.embed = endless  # type: ignore[method-assign]
+    body = json.dumps({"model": "tiny", "input": ["a"] * 20}).encode()
+    head = f"POST {PATH} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", api.port), timeout=5) as connection:
+        connection.sendall(head + body)
+        until(lambda: begun == [8])
+        assert parts.budget.held > 0
+    until(lambda: parts.budget.held == 0)
+    assert (begun, parts.budget.used) == ([8], 0)
+    assert parts.metrics.requests["cancelled"] == 1
 
 
 def test_dimensions_must_be_the_models_own(caller: openai.OpenAI) -> None:
