@@ -62,6 +62,21 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_private(path: Path) -> None:
+    """Make an empty file with mode 0600 where there is none; raises OSError, for a symbolic link too.
+
+    A file that is there is not opened: when a process closes any descriptor of a file, POSIX takes away all
+    its locks on it, those of an open SQLite database too. Then the next program to leave that database
+    deletes its journal, and what is committed after that is in no file.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        os.close(os.open(path, flags, PRIVATE_FILE))
+    except FileExistsError:
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
 def read_private(path: Path) -> bytes:
     """Read a secret; raises IdentityError when it is missing or when others may read it."""
     try:

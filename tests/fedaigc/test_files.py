@@ -9,12 +9,30 @@ from pathlib import Path
 import pytest
 
 from fedaigc.errors import FolderInUse, IdentityError, StorageError
-from fedaigc.files import folder_lock, private_folder, read_private, write_atomic, write_private
+from fedaigc.files import folder_lock, make_private, private_folder, read_private, write_atomic, write_private
 
 
 def test_a_private_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     write_private(tmp_path / "secret", b"x")
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_private_file_is_empty_and_one_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    make_private(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.write_bytes(b"content")
+    make_private(path)
+    assert path.read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("target", ["there", "nowhere"])
+def test_a_private_file_is_not_made_through_a_link(tmp_path: Path, target: str) -> None:
+    (tmp_path / "there").touch()
+    (tmp_path / "link").symlink_to(tmp_path / target)
+    with pytest.raises(OSError, match="symbolic links"):
+        make_private(tmp_path / "link")
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_private_folder_is_closed_to_others_even_if_it_was_open(tmp_path: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 from fedaigc.errors import StorageError
-from fedaigc.files import PRIVATE_FILE, private_folder
+from fedaigc.files import make_private, private_folder
 from fedaigc.made_before import MadeBefore
 
 BUSY_TIMEOUT_MS = 10_000
@@ -38,7 +37,7 @@ def open_database(path: Path, made: MadeBefore | None = None) -> sqlite3.Connect
     if made is not None:
         made.require_file()
     with storage_errors(path):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE))
+        make_private(path)
         connection = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
         )

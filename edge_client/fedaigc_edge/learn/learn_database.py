@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedaigc.errors import StorageError
-from fedaigc.files import PRIVATE_FILE, private_folder
+from fedaigc.files import PRIVATE_FILE, make_private, private_folder
 from fedaigc.made_before import MadeBefore
 
 LEARNER = "device"
@@ -42,7 +41,7 @@ class LearnDatabase:
         private_folder(path.parent)
         self.made.require_file()
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE))
+            make_private(path)
             path.chmod(PRIVATE_FILE)
             self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
             try:

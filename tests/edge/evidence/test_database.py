@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +86,34 @@ def test_a_damaged_page_is_refused_at_the_start_with_what_to_do(tmp_path: Path) 
     with pytest.raises(StorageError, match="is damaged") as caught:
         open_database(path, made)
     assert "newest copy" in caught.value.do_next
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from fedaigc_edge.evidence.database import open_database
+path = Path(sys.argv[1])
+writer, reader = open_database(path), open_database(path)
+for number in range(2):
+    writer.execute("INSERT INTO probe VALUES (?)", (number,))
+    reader.execute("SELECT count(*) FROM probe").fetchall()
+    print(number, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_another_program_that_looks_in_loses_nothing_that_is_committed_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.db"
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as device:
+        assert device.stdin is not None
+        assert device.stdout is not None
+        assert device.stdout.readline() == b"0\n"
+        with contextlib.closing(sqlite3.connect(path)) as foreign:
+            assert foreign.execute("SELECT count(*) FROM probe").fetchone() == (1,)
+        device.stdin.write(b"\n")
+        device.stdin.flush()
+        assert device.stdout.readline() == b"1\n"
+        device.kill()
+    with contextlib.closing(open_database(path)) as after:
+        assert after.execute("SELECT filler FROM probe ORDER BY filler").fetchall() == [(0,), (1,)]
