@@ -74,7 +74,8 @@ def make_private(path: Path) -> None:
         os.close(os.open(path, flags, PRIVATE_FILE))
     except FileExistsError:
         if path.is_symlink():
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+            refusal = errno.ELOOP
+            raise OSError(refusal, os.strerror(refusal)) from None  # caught by whoever opens the database
 
 
 def read_private(path: Path) -> bytes:
