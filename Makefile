@@ -11,7 +11,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install model demo test test-all lint format clean bench-serving bench-sweep bench-loop-lag
+.PHONY: help install model demo test test-all lint format clean bench-serving bench-sweep bench-loop-lag bench-precision
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -53,6 +53,9 @@ bench-sweep: $(STAMP) model  ## prompts of 64 to 4096 tokens: prefill, decode, m
 
 bench-loop-lag: $(STAMP) model  ## how late the event loop runs with 128 callers (QUICK=1)
 	@$(call BENCH,loop_lag)
+
+bench-precision: $(STAMP) model  ## each precision's size, speed and quality, and their Pareto front (QUICK=1)
+	@$(call BENCH,precision)
 
 lint: $(STAMP)  ## ruff, mypy strict, Dockerfiles
 	$(BIN)/ruff check .
