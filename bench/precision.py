@@ -24,6 +24,7 @@ from bench.prose import WINDOW, windows
 from bench.run_manifest import run_manifest
 from bench.table import show
 from fedaigc.errors import ModelError
+from fedaigc_edge.engine.huge_pages import use_huge_pages
 from fedaigc_edge.model.export import ExportPlan, export
 from fedaigc_edge.model.served_graph import PRECISIONS, check_precision
 from fedaigc_edge.model.store import HF, SOURCE, ModelFolder
@@ -65,6 +66,7 @@ def measure(options: BenchOptions) -> dict[str, Any]:
     exports = _exports(options)
     with on_cores({bench_core()}):
         models = {name: PrecisionModel(model, amount.tokens) for name, model in exports.items()}
+        use_huge_pages()  # as the engine does
         say(f"quality: {amount.windows} windows of {amount.tokens} tokens")
         quality = _quality(models, texts)
         say(f"speed: {amount.rounds} rounds of {amount.decoded} tokens, the exports in turn")
