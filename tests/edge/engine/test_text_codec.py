@@ -86,16 +86,6 @@ def test_text_without_special_tokens_gives_the_tokens_that_transformers_gives(
         assert codec.encode(text) == hugging.encode(text, add_special_tokens=False)
 
 
-def test_the_graph_runtime_s_tokenizer_gives_the_same(models: Path) -> None:
-    og = pytest.importorskip("onnxruntime_genai")
-    folder = models / "smollm2-135m" / "onnx"
-    other = og.Tokenizer(og.Model(str(folder)))
-    other.update_options(add_special_tokens="false")
-    codec = TextCodec.open(folder)
-    for text in filter(None, TEXTS):
-        assert codec.encode(text) == [int(token) for token in other.encode(text)]
-
-
 def test_every_special_token_in_a_message_is_plain_text(codec: TextCodec, plain: Any) -> None:
     honest = [token for token in codec.encode_chat(chat("x", "y")) if token in codec.special_ids]
     for special in codec.tokens.special:
