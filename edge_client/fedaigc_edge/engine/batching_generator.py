@@ -6,14 +6,14 @@ import asyncio
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from fedaigc.arrays import FloatArray
-from fedaigc.errors import RequestInvalid
+from fedaigc.errors import ModelError, RequestInvalid
 from fedaigc_edge.engine.adapter_shelf import AdapterShelf
 from fedaigc_edge.engine.batcher import Batcher
 from fedaigc_edge.engine.batching_window import BatchingWindow
@@ -80,6 +80,9 @@ class BatchingGenerator:
         self._pool = KvPool(shape, settings.slots, self.context_length, settings.kv_bytes)
         self._shelf = AdapterShelf(settings.adapter_bytes, model.lora_inputs, read_adapter_inputs)
         self._window = window or BatchingWindow()
+        self._naming = threading.Lock()
+        self._loads: dict[str, str] = {}
+        self._number = 0
         self._line: JobLine[RunningAnswer] = JobLine(settings.slots, settings.waiting)
         self._batcher = Batcher(
             GraphSession(
@@ -118,11 +121,21 @@ class BatchingGenerator:
 
     def load_adapter(self, name: str, path: Path) -> None:
         """See AdapterHost."""
-        self._shelf.load(name, path)
+        with self._naming:
+            if name in self._loads:
+                raise ModelError(f"An adapter {name} is loaded already", "", "unload it first")
+            # Slots keep what was computed under an adapter: another file under the same name is another one.
+            self._number += 1
+            load = f"{name} (load {self._number})"
+            self._shelf.load(load, path)
+            self._loads[name] = load
 
     def unload_adapter(self, name: str) -> None:
         """See AdapterHost."""
-        self._shelf.unload(name)
+        with self._naming:
+            if name in self._loads:
+                self._shelf.unload(self._loads[name])
+                del self._loads[name]
 
     def prepare_grammar(self, grammar: Grammar) -> None:
         """See Generator."""
@@ -171,8 +184,10 @@ class BatchingGenerator:
             for job in jobs:
                 self._check_fits(job)
                 if job.adapter is not None:
-                    self._shelf.acquire(job.adapter)
-                    acquired.append(job.adapter)
+                    load = self._loads.get(job.adapter, job.adapter)
+                    self._shelf.acquire(load)
+                    acquired.append(load)
+                    job = replace(job, adapter=load)  # noqa: PLW2901
                 answers.append(self._answer(job, embedding))
             self._line.enter(answers)
         except BaseException:

@@ -108,6 +108,17 @@ def test_adapters_mixed_in_one_batch_say_what_each_says_alone(
         generator.unload_adapter(name)
 
 
+def test_another_adapter_under_the_same_name_reuses_nothing_of_the_first(
+    generator: BatchingGenerator, tiny_model: ModelFolder, tmp_path: Path
+) -> None:
+    said = {}
+    for seed, name in ((1, "same"), (2, "same"), (2, "other")):
+        generator.load_adapter(name, probe(tiny_model, tmp_path / f"{name}{seed}.onnx_adapter", seed))
+        said[seed, name] = run(partial(collect, generator, job(generator, TEXTS[3], 30, adapter=name)))
+        generator.unload_adapter(name)
+    assert said[1, "same"] != said[2, "same"] == said[2, "other"]
+
+
 def test_an_adapter_in_use_is_not_unloaded(
     generator: BatchingGenerator, tiny_model: ModelFolder, tmp_path: Path
 ) -> None:
