@@ -78,6 +78,15 @@ def make_private(path: Path) -> None:
             raise OSError(refusal, os.strerror(refusal)) from None  # caught by whoever opens the database
 
 
+def file_stamp(path: Path | None) -> tuple[int, int, int] | None:
+    """What changes when a file does: time, size and inode; None where there is none."""
+    try:
+        status = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if status is not None else None
+
+
 def read_private(path: Path) -> bytes:
     """Read a secret; raises IdentityError when it is missing or when others may read it."""
     try:

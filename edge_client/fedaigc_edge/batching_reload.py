@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedaigc.errors import SettingsError
+from fedaigc.files import file_stamp
 from fedaigc_edge.engine.batching_window import BatchingWindow, WindowSettings
 from fedaigc_edge.settings import edge_settings
 
@@ -32,11 +33,11 @@ class BatchingReload:
         self._path = path
         self._read = read
         self._apply = apply
-        self._seen = self._stamp()
+        self._seen = file_stamp(path)
 
     def reload(self) -> bool:
         """Take the table if the file has changed since it was last looked at; whether it was taken."""
-        stamp = self._stamp()
+        stamp = file_stamp(self._path)
         if stamp == self._seen or stamp is None:
             return False
         self._seen = stamp
@@ -54,13 +55,6 @@ class BatchingReload:
         while True:
             await asyncio.sleep(poll_s)
             await asyncio.to_thread(self.reload)
-
-    def _stamp(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def batching_reload(path: Path, window: BatchingWindow) -> BatchingReload:

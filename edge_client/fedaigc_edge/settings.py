@@ -145,10 +145,14 @@ def edge_settings(
 
     Raises SettingsError naming the flag, variable or key that is wrong.
     """
-    path = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
-    settings = load_settings(EdgeSettings, path)
+    settings = load_settings(EdgeSettings, config_file(environment, config))
     settings = _laid_over(settings, _environment_table(environment), "the environment")
     return _laid_over(settings, _flags_table(flags), "the command line")
+
+
+def config_file(environment: Mapping[str, str], config: Path | None = None) -> Path | None:
+    """The settings file in use: the one given, else the one that the environment names."""
+    return config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
 
 
 def _laid_over(settings: S, table: Mapping[str, Any], source: str) -> S:

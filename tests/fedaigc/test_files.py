@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from fedaigc.errors import FolderInUse, IdentityError, StorageError
-from fedaigc.files import folder_lock, make_private, private_folder, read_private, write_atomic, write_private
+from fedaigc.files import (
+    file_stamp,
+    folder_lock,
+    make_private,
+    private_folder,
+    read_private,
+    write_atomic,
+    write_private,
+)
 
 
 def test_a_private_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
@@ -86,3 +94,13 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     holder.stdout.close()
     with folder_lock(tmp_path):
         pass
+
+
+def test_a_stamp_changes_with_the_file_and_is_none_without_one(tmp_path: Path) -> None:
+    path = tmp_path / "watched"
+    assert file_stamp(path) is file_stamp(None) is None
+    path.write_text("one")
+    first = file_stamp(path)
+    assert first == file_stamp(path) is not None
+    path.write_text("other")
+    assert file_stamp(path) != first

@@ -12,9 +12,9 @@ import click
 
 from fedaigc.errors import JoinTokenError, ModelError
 from fedaigc.stop_signals import INTERRUPTED, STOPPED, ended_by_signals
-from fedaigc_edge.commands.options import config_file, device_options, ready_json_option, settings_of
+from fedaigc_edge.commands.options import device_options, ready_json_option, settings_of
 from fedaigc_edge.commands.token_input import TOKEN_VARIABLE, token_text
-from fedaigc_edge.settings import EdgeSettings
+from fedaigc_edge.settings import EdgeSettings, config_file
 
 if TYPE_CHECKING:
     from fedaigc.join_token import JoinToken
@@ -76,7 +76,7 @@ def join(
             require_model(settings)
         joined = _enrol(settings, url, ticket, _silent if as_json else _to_stderr)
     if not no_serve:
-        serve(settings, as_json, config_file(config))
+        serve(settings, as_json, config_file(os.environ, config))
     elif as_json:
         click.echo(json.dumps({"ready": False, **joined}, ensure_ascii=False))
 

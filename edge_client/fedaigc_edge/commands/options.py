@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fedaigc_edge.settings import CONFIG_VARIABLE, EdgeSettings, edge_settings
+from fedaigc_edge.settings import EdgeSettings, edge_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,12 +60,6 @@ def settings_of(config: Path | None, **flags: Any) -> EdgeSettings:
     known = {_FLAG_KEYS[name]: _absolute(value) for name, value in flags.items()}
     settings = edge_settings(known, os.environ, config)
     return replace(settings, data=settings.data.absolute(), models=settings.models.absolute())
-
-
-def config_file(config: Path | None) -> Path | None:
-    """The settings file that is in use, if there is one."""
-    named = os.environ.get(CONFIG_VARIABLE)
-    return config or (Path(named) if named else None)
 
 
 def _absolute(value: Any) -> Any:

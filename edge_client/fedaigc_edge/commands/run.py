@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from fedaigc.stop_signals import INTERRUPTED, ended_by_signals
 from fedaigc_edge.commands.join import pull_model, serve
-from fedaigc_edge.commands.options import config_file, device_options, ready_json_option, settings_of
+from fedaigc_edge.commands.options import device_options, ready_json_option, settings_of
+from fedaigc_edge.settings import config_file
 
 
 @click.command()
@@ -40,4 +42,4 @@ def run(
     if pull:
         with ended_by_signals(INTERRUPTED):
             pull_model(settings, as_json)
-    serve(settings, as_json, config_file(config))
+    serve(settings, as_json, config_file(os.environ, config))

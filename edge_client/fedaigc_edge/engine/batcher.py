@@ -22,6 +22,7 @@ from fedaigc.arrays import FloatArray
 from fedaigc.errors import FedaigcError, ModelError
 from fedaigc_edge.engine.batching_window import BatchingWindow
 from fedaigc_edge.engine.engine_counts import EngineCounts
+from fedaigc_edge.engine.generator import Piece
 from fedaigc_edge.engine.graph_session import Step, StepOutput
 from fedaigc_edge.engine.job_line import JobLine
 from fedaigc_edge.engine.kv_pool import KvPool
@@ -256,16 +257,15 @@ class Batcher:
         self._speculation.note(answer, len(draft), accepted, time.perf_counter() - started)
         self._give(answer, answer.take(choices))
 
-    def _give(self, answer: RunningAnswer, outcome: Outcome) -> None:
-        self.counts.written += outcome.tokens if not isinstance(outcome, Exception) else 0
-        if isinstance(outcome, Exception) or outcome.finish is not None:
-            if answer.job.features and answer.held_back is None and not isinstance(outcome, Exception):
-                # One more step puts the last token's hidden state into the features.
-                answer.held_back = outcome
-                return
-            self._end(answer, outcome)
-            return
-        self._over.add(answer, outcome)
+    def _give(self, answer: RunningAnswer, piece: Piece) -> None:
+        self.counts.written += piece.tokens
+        if piece.finish is None:
+            self._over.add(answer, piece)
+        elif answer.job.features:
+            # One more step puts the last token's hidden state into the features.
+            answer.held_back = piece
+        else:
+            self._end(answer, piece)
 
     def _end(self, answer: RunningAnswer, outcome: Outcome) -> None:
         answer.ended = True

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from fedaigc.errors import Denied, FedaigcError
+from fedaigc.files import file_stamp
 from fedaigc.policy_rules import Denial, RuleSet, no_rules
 from fedaigc_edge.serve.request import Judged, TokenReader
 from fedaigc_edge.serve.rule_file import read_rule_file
@@ -57,7 +58,7 @@ class PolicyGate:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._stamp = _stamp(path)
+        self._stamp = file_stamp(path)
         self.problem: FedaigcError | None = None
         """Why the newest rule file is not in force; None when it is."""
         if path is None:
@@ -87,7 +88,7 @@ class PolicyGate:
 
         A file that is missing or wrong leaves the rules as they are and is kept in `problem`.
         """
-        stamp = _stamp(self._path)
+        stamp = file_stamp(self._path)
         if self._path is None or stamp == self._stamp:
             return False
         self._stamp = stamp
@@ -117,11 +118,3 @@ class PolicyGate:
             "change the request; whoever runs this device can say more about the rule",
             rule=denial.rule,
         )
-
-
-def _stamp(path: Path | None) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat() if path is not None else None
-    except OSError:
-        return None
-    return (status.st_mtime_ns, status.st_size, status.st_ino) if status is not None else None

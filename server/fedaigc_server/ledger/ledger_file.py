@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedaigc.errors import FolderInUse, StorageError
-from fedaigc.files import PRIVATE_FILE, sync_folder
+from fedaigc.files import make_private, sync_folder
 from fedaigc.made_before import MadeBefore
 from fedaigc_server.ledger.schema import APPLICATION_ID, PRAGMAS, TABLES, VERSION
 
@@ -110,7 +109,7 @@ class LedgerFile:
 def _make_private(path: Path) -> None:
     # SQLite gives its side files the mode of the main one, so it must be right before SQLite sees it.
     if not path.exists():
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE))
+        make_private(path)
         sync_folder(path.parent)
 
 

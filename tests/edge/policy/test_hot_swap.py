@@ -59,17 +59,6 @@ def version(number: int) -> PolicyVersion:
     return PolicyVersion(number)
 
 
-@pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def active(host: Host) -> ActivePolicy:
-    """Keeps no earlier version, so that each swap has something to drain."""
-    return ActivePolicy(host, earlier=0)
-
-
 def until(told: Callable[[], bool]) -> None:
     """Wait for what another thread does soon."""
     for _ in range(5000):

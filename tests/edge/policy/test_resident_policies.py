@@ -16,16 +16,6 @@ from tests.edge.policy.test_hot_swap import FILE, Host, until, version
 
 
 @pytest.fixture
-def host() -> Host:
-    return Host()
-
-
-@pytest.fixture
-def active(host: Host) -> ActivePolicy:
-    return ActivePolicy(host, earlier=0)
-
-
-@pytest.fixture
 def keeping(host: Host) -> ActivePolicy:
     return ActivePolicy(host)
 
